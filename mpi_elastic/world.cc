@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_elastic/world.h"
+
+#include <mpi-ext.h>
+
+#include <cstdlib>
+#include <utility>
+
+namespace bellows {
+
+MpiError::MpiError(const std::string& what, int code) : std::runtime_error(what) {
+  // Error classes are comparable, codes are the implementation's own.
+  if (MPI_Error_class(code, &code_) != MPI_SUCCESS) code_ = code;
+}
+
+bool MpiError::is_failure_of_a_peer() const {
+  return code_ == MPIX_ERR_PROC_FAILED || code_ == MPIX_ERR_PROC_FAILED_PENDING ||
+         code_ == MPIX_ERR_REVOKED;
+}
+
+void check_mpi(int code, const char* what) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = "unknown error";
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  throw MpiError(std::string(what) + ": " + text, code);
+}
+
+World World::open() {
+  World world;
+  MPI_Info info = MPI_INFO_NULL;
+  check_mpi(MPI_Info_create(&info), "MPI_Info_create");
+  MPI_Info_set(info, "thread_level", "MPI_THREAD_MULTIPLE");
+  const int opened = MPI_Session_init(info, MPI_ERRORS_RETURN, &world.session_);
+  MPI_Info_free(&info);
+  check_mpi(opened, "MPI_Session_init");
+
+  MPI_Group group = MPI_GROUP_NULL;
+  check_mpi(MPI_Group_from_session_pset(world.session_, "mpi://WORLD", &group),
+            "MPI_Group_from_session_pset(mpi://WORLD)");
+  const char* nspace = std::getenv("PMIX_NAMESPACE");
+  world.name_ = nspace != nullptr ? nspace : "singleton";
+  const int created = MPI_Comm_create_from_group(group, ("bellows." + world.name_).c_str(),
+                                                 MPI_INFO_NULL, MPI_ERRORS_RETURN,
+                                                 &world.communicator_);
+  MPI_Group_free(&group);
+  check_mpi(created, "MPI_Comm_create_from_group");
+  check_mpi(MPI_Comm_rank(world.communicator_, &world.rank_), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(world.communicator_, &world.size_), "MPI_Comm_size");
+
+  MPI_Comm node = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split_type(world.communicator_, MPI_COMM_TYPE_SHARED, world.rank_,
+                                MPI_INFO_NULL, &node),
+            "MPI_Comm_split_type");
+  MPI_Comm_rank(node, &world.local_rank_);
+  MPI_Comm_size(node, &world.local_size_);
+  MPI_Comm_free(&node);
+  return world;
+}
+
+World::World(World&& other) noexcept { *this = std::move(other); }
+
+World& World::operator=(World&& other) noexcept {
+  std::swap(session_, other.session_);
+  std::swap(communicator_, other.communicator_);
+  std::swap(rank_, other.rank_);
+  std::swap(size_, other.size_);
+  std::swap(local_rank_, other.local_rank_);
+  std::swap(local_size_, other.local_size_);
+  std::swap(name_, other.name_);
+  return *this;
+}
+
+World::~World() {
+  try {
+    close();
+  } catch (const MpiError&) {  // a peer died first: nothing left to free in order
+  }
+}
+
+void World::close() {
+  if (communicator_ != MPI_COMM_NULL) {
+    const int freed = MPI_Comm_free(&communicator_);
+    communicator_ = MPI_COMM_NULL;
+    check_mpi(freed, "MPI_Comm_free");
+  }
+  if (session_ != MPI_SESSION_NULL) {
+    const int closed = MPI_Session_finalize(&session_);
+    session_ = MPI_SESSION_NULL;
+    check_mpi(closed, "MPI_Session_finalize");
+  }
+}
+
+}  // namespace bellows
