@@ -27,6 +27,9 @@ struct Info {
   std::uint64_t size = 0;  ///< of the file, in bytes
 };
 
+/// Now, in the form of Info::created.
+std::string current_time();
+
 struct Contents {
   Info info;
   State state;

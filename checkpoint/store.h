@@ -7,6 +7,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/file.h"
@@ -57,6 +58,9 @@ class Store {
   int clean() const;
 
  private:
+  Info write_after(const std::vector<Entry>& entries, const State& state, std::int64_t step) const;
+  void remove_old(const std::filesystem::path& saved) const;
+
   std::filesystem::path folder_;
   Options options_;
 };
