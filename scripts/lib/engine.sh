@@ -4,7 +4,7 @@
 # configuration file is touched: what podman needs comes from scripts/container/containers.conf.
 # Sourced after common.sh.
 
-ENGINE=${BELLOWS_ENGINE:-}
+ENGINE=${BELLOWS_ENGINE:-} # podman or docker, taken as it is; otherwise the first that works
 ENGINE_PACKAGES=(podman runc uidmap slirp4netns fuse-overlayfs netavark aardvark-dns catatonit iptables)
 
 engine() { "$ENGINE" "$@"; }
@@ -38,7 +38,11 @@ apt_install() {
 # engine_present: sets ENGINE to one that works, if there is one.
 engine_present() {
   local candidate
-  for candidate in ${ENGINE:-podman docker}; do
+  if [[ $ENGINE ]]; then
+    engine_configure
+    return
+  fi
+  for candidate in podman docker; do
     ENGINE=$candidate
     engine_configure
     if engine_works "$candidate"; then return 0; fi
