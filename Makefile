@@ -92,8 +92,10 @@ FOLDERS := $(if $(filter yes,$(TRAINER)),protocol checkpoint mpi_elastic trainer
   $(if $(filter yes,$(PLUGIN)),spank_plugin) docs
 include $(wildcard $(FOLDERS:%=$(srcdir)/%/module.mk))
 
-.PHONY: all check bench install dist clean format lint layering
+.PHONY: all unit-tests check bench install dist clean format lint layering
 all: $(LIBRARIES) $(PROGRAMS) $(SBIN_PROGRAMS) $(PLUGINS) $(UNIT_TESTS) $(TEST_PROGRAMS)
+
+unit-tests: $(UNIT_TESTS)
 
 $(LIBRARIES):
 	@mkdir -p $(@D)
