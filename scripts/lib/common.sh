@@ -21,8 +21,11 @@ die() {
 steps() { STEPS=$1; }
 step() {
   STEP=$((STEP + 1))
-  if ((STEPS)); then say "[$STEP/$STEPS] $*"; else say "$PROGRAM: $*"; fi
+  say "[$STEP/$STEPS] $*"
 }
+
+# note TEXT: what a step is doing that takes long.
+note() { if ((STEPS)); then say "      $*"; else say "$PROGRAM: $*"; fi; }
 
 # logged NAME COMMAND…: runs COMMAND with its output in build/log/NAME.log. If it fails, shows the
 # end of that log and ends the script.

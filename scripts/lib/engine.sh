@@ -56,7 +56,7 @@ engine_find() {
   if engine_present; then return; fi
   ((EUID == 0)) || die "neither podman nor docker works for user $(id -un); as root: apt-get install ${ENGINE_PACKAGES[*]} (or dnf install podman)"
   command -v apt-get >/dev/null || die "no container engine, and no apt-get to install one with: install podman"
-  step "installing podman"
+  note "installing podman"
   apt_install "${ENGINE_PACKAGES[@]}"
   ENGINE=podman
   engine_configure

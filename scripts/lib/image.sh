@@ -30,12 +30,12 @@ image_base() {
     fi
   done
   mkdir -p "$LOGS"
-  say "      fetching $PUBLIC_BASE"
+  note "fetching $PUBLIC_BASE"
   if timeout "$PULL_SECONDS" "$ENGINE" pull -q "$PUBLIC_BASE" >"$LOGS/pull.log" 2>&1; then
     echo "$PUBLIC_BASE"
     return
   fi
-  say "      not to be had from here; making Debian 13 from its packages instead"
+  note "not to be had from here; making Debian 13 from its packages instead"
   if ! command -v mmdebstrap >/dev/null; then
     ((EUID == 0)) || die "cannot fetch $PUBLIC_BASE ($(tail -n 1 "$LOGS/pull.log")), nor make it: as root, apt-get install mmdebstrap"
     apt_install mmdebstrap debian-archive-keyring
@@ -53,7 +53,7 @@ image_ensure() {
   exec {image_lock}>"$LOGS/image.lock"
   flock "$image_lock"
   if ! engine_has_image "$IMAGE"; then
-    step "building the container image (some minutes, once)"
+    note "building the container image (some minutes, once)"
     base=$(image_base)
     logged image-build "$ENGINE" build --network host --build-arg "BASE=$base" -t "$IMAGE" \
       -f "$ROOT/scripts/container/Containerfile" "$ROOT/scripts/container"
