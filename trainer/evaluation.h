@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loss and accuracy of a model on the test split, each rank looking at a part of it.
+#pragma once
+
+#include "trainer/team.h"
+#include "trainer/training_state.h"
+
+namespace bellows::trainer {
+
+/// Collective; the same result on every rank, and to rounding for any number of ranks. Throws
+/// std::runtime_error when the ranks' parameters are not the same, bit for bit.
+Sums evaluate(TrainingState& state, const Dataset& dataset, const torch::Device& device,
+              Team& team);
+
+}  // namespace bellows::trainer

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sums the gradients of all ranks, in buckets, while the backward pass is still going on.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "trainer/optimizer.h"
+#include "trainer/torch_headers.h"
+
+namespace bellows::trainer {
+
+/// Around c10d::Reducer, with two differences to PyTorch's DistributedDataParallel:
+/// - gradients are summed, not averaged: each rank weighs its loss by 1 / samples of the whole
+///   batch, so unequal shares give exactly the mean over the batch;
+/// - the layout of the buckets is a function of the model and `bucket_bytes` alone and stays. The
+///   Reducer would re-plan it after the first backward pass, which changes the order of summation
+///   and would give a rank that joins later another layout.
+///
+/// Every parameter must get a gradient in every reduced backward pass.
+class GradientReducer {
+ public:
+  /// `backend` runs the all-reduces; it must outlive this object's last backward pass.
+  GradientReducer(const NamedTensors& parameters, c10::intrusive_ptr<c10d::Backend> backend,
+                  std::int64_t bucket_bytes);
+  GradientReducer(const GradientReducer&) = delete;
+  GradientReducer& operator=(const GradientReducer&) = delete;
+  ~GradientReducer();
+
+  /// To be called before the backward pass whose end shall leave the sums of all ranks in the
+  /// gradients (including what earlier backward passes accumulated). An error in a collective
+  /// comes out of backward() as it was thrown (MpiError).
+  void prepare();
+
+  std::size_t buckets() const { return buckets_; }
+
+ private:
+  class FixedReducer;
+  std::size_t buckets_ = 0;
+  std::unique_ptr<FixedReducer> reducer_;
+};
+
+/// Indices of `parameters` by bucket, in the order in which a backward pass fills them: from the
+/// last parameter to the first. A first small bucket lets the reduction start early.
+std::vector<std::vector<std::size_t>> plan_buckets(const NamedTensors& parameters,
+                                                   std::int64_t bucket_bytes);
+
+}  // namespace bellows::trainer

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/model.h"
+
+#include <stdexcept>
+
+#include "trainer/errors.h"
+
+namespace bellows::trainer {
+
+Dropout Model::make_dropout(double rate) {
+  const int layer = dropouts_++;
+  return register_module("dropout" + std::to_string(layer),
+                         std::make_shared<DropoutImpl>(rate, layer, draws_));
+}
+
+std::shared_ptr<Model> make_model(const Options& options, const SampleShape& shape) {
+  torch::manual_seed(options.seed);
+  if (options.model == "mlp") return make_mlp(options, shape);
+  if (options.model == "cnn") return make_cnn(options, shape);
+  if (options.model == "resnet18") return make_resnet18(options, shape);
+  if (options.model == "transformer") return make_transformer(options, shape);
+  throw UsageError("--model " + options.model + ": unknown");
+}
+
+}  // namespace bellows::trainer

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a network is to the trainer, and the networks there are, by name.
+#pragma once
+
+#include <memory>
+
+#include "trainer/dataset.h"
+#include "trainer/dropout.h"
+#include "trainer/options.h"
+#include "trainer/torch_headers.h"
+
+namespace bellows::trainer {
+
+class Model : public torch::nn::Module {
+ public:
+  /// `input` is {samples, SampleShape::input...}; gives logits {samples, classes}, or for tokens
+  /// {samples, length, classes}.
+  virtual torch::Tensor forward(torch::Tensor input) = 0;
+  /// What the random draws of the next forward are made from. Set before each training forward.
+  Draws& draws() { return *draws_; }
+
+ protected:
+  Dropout make_dropout(double rate);
+
+ private:
+  std::shared_ptr<Draws> draws_ = std::make_shared<Draws>();
+  int dropouts_ = 0;
+};
+
+/// Makes the model that options.model names for samples of `shape`, with initial parameters that
+/// depend on options.seed alone. Throws UsageError when the shape does not suit the model.
+std::shared_ptr<Model> make_model(const Options& options, const SampleShape& shape);
+
+std::shared_ptr<Model> make_mlp(const Options& options, const SampleShape& shape);
+std::shared_ptr<Model> make_cnn(const Options& options, const SampleShape& shape);
+std::shared_ptr<Model> make_resnet18(const Options& options, const SampleShape& shape);
+std::shared_ptr<Model> make_transformer(const Options& options, const SampleShape& shape);
+
+}  // namespace bellows::trainer

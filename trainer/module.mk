@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+# bellows-train and the library behind it. Files that know tensors see libtorch through one
+# precompiled header; the readers, the sampler and the options know none.
+TRAINER_PLAIN := options dataset image_dataset idx fashion_mnist cifar10 hdf5_dataset text_dataset \
+  sampler schedule signals
+TRAINER_TORCH := model mlp cnn resnet transformer dropout optimizer mpi_backend gradients device team \
+  training_state batch evaluation snapshot step report training
+TORCH_OBJS += $(TRAINER_TORCH:%=$(O)/obj/trainer/%.o) $(O)/obj/trainer/bellows_train.o
+
+TRAINER_LIBS = $(TORCH_LIBS) $(HDF5_LIBS) $(BOOST_LIBS) $(ZLIB_LIBS) $(MPI_LIBS) $(SPDLOG_LIBS)
+$(call library,trainer,$(patsubst %,trainer/%.cc,$(TRAINER_PLAIN) $(TRAINER_TORCH)))
+$(call program,bellows-train,trainer/bellows_train.cc,trainer mpi_elastic checkpoint,$$(TRAINER_LIBS) -ldl)

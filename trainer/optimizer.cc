@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/optimizer.h"
+
+#include <cmath>
+
+#include "trainer/errors.h"
+
+namespace bellows::trainer {
+
+Optimizer::Optimizer(const NamedTensors& parameters) {
+  for (const auto& [name, tensor] : parameters) {
+    names_.push_back(name);
+    parameters_.push_back(tensor);
+  }
+}
+
+std::vector<torch::Tensor> Optimizer::add_slot(const std::string& name) {
+  std::vector<torch::Tensor> slot;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    slot.push_back(torch::zeros_like(parameters_[i].detach()));
+    state_.emplace_back(names_[i] + "." + name, slot.back());
+  }
+  return slot;
+}
+
+std::vector<torch::Tensor> Optimizer::gradients() const {
+  std::vector<torch::Tensor> gradients;
+  gradients.reserve(parameters_.size());
+  for (const auto& p : parameters_) gradients.push_back(p.grad());
+  return gradients;
+}
+
+namespace {
+
+class Sgd : public Optimizer {
+ public:
+  Sgd(const NamedTensors& parameters, double momentum, bool nesterov, double decay)
+      : Optimizer(parameters), momentum_(momentum), nesterov_(nesterov), decay_(decay) {
+    if (momentum > 0) velocity_ = add_slot("momentum");
+  }
+
+  void step(double rate) override {
+    const torch::NoGradGuard no_grad;
+    ++updates_;
+    std::vector<torch::Tensor> g = gradients();
+    if (decay_ != 0) g = at::_foreach_add(g, parameters_, decay_);
+    if (!velocity_.empty()) {
+      at::_foreach_mul_(velocity_, momentum_);
+      at::_foreach_add_(velocity_, g);
+      g = nesterov_ ? at::_foreach_add(g, velocity_, momentum_) : velocity_;
+    }
+    at::_foreach_add_(parameters_, g, -rate);
+  }
+
+ private:
+  double momentum_;
+  bool nesterov_;
+  double decay_;
+  std::vector<torch::Tensor> velocity_;
+};
+
+/// Kingma and Ba, ICLR 2015; with `decoupled` decay Loshchilov and Hutter, ICLR 2019.
+class Adam : public Optimizer {
+ public:
+  Adam(const NamedTensors& parameters, const Options& options, bool decoupled)
+      : Optimizer(parameters),
+        beta1_(options.beta1),
+        beta2_(options.beta2),
+        epsilon_(options.epsilon),
+        decay_(options.weight_decay),
+        decoupled_(decoupled),
+        mean_(add_slot("mean")),
+        square_(add_slot("square")) {}
+
+  void step(double rate) override {
+    const torch::NoGradGuard no_grad;
+    ++updates_;
+    std::vector<torch::Tensor> g = gradients();
+    if (decay_ != 0 && decoupled_) at::_foreach_mul_(parameters_, 1 - rate * decay_);
+    if (decay_ != 0 && !decoupled_) g = at::_foreach_add(g, parameters_, decay_);
+    at::_foreach_mul_(mean_, beta1_);
+    at::_foreach_add_(mean_, g, 1 - beta1_);
+    at::_foreach_mul_(square_, beta2_);
+    at::_foreach_addcmul_(square_, g, g, 1 - beta2_);
+    const auto t = static_cast<double>(updates_);
+    std::vector<torch::Tensor> scale = at::_foreach_sqrt(square_);
+    at::_foreach_div_(scale, std::sqrt(1 - std::pow(beta2_, t)));
+    at::_foreach_add_(scale, epsilon_);
+    at::_foreach_addcdiv_(parameters_, mean_, scale, -rate / (1 - std::pow(beta1_, t)));
+  }
+
+ private:
+  double beta1_;
+  double beta2_;
+  double epsilon_;
+  double decay_;
+  bool decoupled_;
+  std::vector<torch::Tensor> mean_;
+  std::vector<torch::Tensor> square_;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_optimizer(const Options& options, const NamedTensors& parameters) {
+  if (options.optimizer == "sgd")
+    return std::make_unique<Sgd>(parameters, options.momentum, options.nesterov,
+                                 options.weight_decay);
+  if (options.optimizer == "adam") return std::make_unique<Adam>(parameters, options, false);
+  if (options.optimizer == "adamw") return std::make_unique<Adam>(parameters, options, true);
+  throw UsageError("--optimizer " + options.optimizer + ": unknown");
+}
+
+double clip_gradients(const NamedTensors& parameters, double limit) {
+  const torch::NoGradGuard no_grad;
+  std::vector<torch::Tensor> gradients;
+  for (const auto& [name, tensor] : parameters) gradients.push_back(tensor.grad());
+  const auto norms = at::_foreach_norm(gradients, 2);
+  const double norm = torch::stack(norms).to(torch::kFloat64).norm().item<double>();
+  if (norm > limit) at::_foreach_mul_(gradients, limit / norm);
+  return norm;
+}
+
+}  // namespace bellows::trainer

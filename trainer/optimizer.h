@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Optimizers with their state in named tensors that exist from the start, so that it can be
+// stored, compared and sent to another rank like the parameters are.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trainer/options.h"
+#include "trainer/torch_headers.h"
+
+namespace bellows::trainer {
+
+using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
+
+class Optimizer {
+ public:
+  virtual ~Optimizer() = default;
+  /// One update from the gradients. The mathematics are those of the torch.optim class of the same
+  /// name with its default switches.
+  virtual void step(double rate) = 0;
+  /// "PARAMETER.SLOT" and the tensor, which may be written to.
+  const NamedTensors& state() const { return state_; }
+  /// Updates made (adam's bias correction goes by it).
+  std::int64_t updates() const { return updates_; }
+  void set_updates(std::int64_t updates) { updates_ = updates; }
+
+ protected:
+  explicit Optimizer(const NamedTensors& parameters);
+  /// A zero tensor for each parameter.
+  std::vector<torch::Tensor> add_slot(const std::string& name);
+  std::vector<torch::Tensor> gradients() const;
+
+  // NOLINTBEGIN(cppcoreguidelines-non-private-member-variables-in-classes)
+  std::vector<std::string> names_;
+  std::vector<torch::Tensor> parameters_;
+  std::int64_t updates_ = 0;
+  // NOLINTEND(cppcoreguidelines-non-private-member-variables-in-classes)
+
+ private:
+  NamedTensors state_;
+};
+
+std::unique_ptr<Optimizer> make_optimizer(const Options& options, const NamedTensors& parameters);
+
+/// Scales the gradients down to a common norm of at most `limit`; gives the norm before.
+double clip_gradients(const NamedTensors& parameters, double limit);
+
+}  // namespace bellows::trainer

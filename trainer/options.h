@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything a user can say to bellows-train, on the command line or in a file of the same names.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace bellows::trainer {
+
+struct Options {
+  // What to train.
+  std::string model;
+  std::string data;
+  double dropout = 0.25;
+  std::string norm = "group";
+  std::int64_t width = 0;  // 0: the model's own
+  std::int64_t length = 64;
+  std::int64_t layers = 2;
+  std::int64_t heads = 4;
+
+  // How.
+  std::string optimizer = "sgd";
+  double lr = 0;  // 0: the optimizer's own
+  std::string lr_schedule = "constant";
+  std::int64_t lr_step = 10;
+  double lr_gamma = 0.1;
+  std::int64_t warmup = 0;
+  double momentum = 0.9;
+  bool nesterov = false;
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+  double clip = 0;
+  std::int64_t batch = 128;
+  std::int64_t micro_batch = 0;
+  std::uint64_t seed = 1;
+
+  // How long. The first limit that is reached ends the run; 0: no limit.
+  std::int64_t passes = 0;
+  std::int64_t steps = 0;
+  double train_seconds = 0;
+
+  // Checkpoints.
+  std::string checkpoint_dir;
+  std::int64_t checkpoint_steps = 0;
+  double checkpoint_seconds = 0;
+  int keep = 3;
+  std::string resume = "auto";
+  bool accept_changes = false;
+  int requeue_code = 85;
+
+  // Where and what to show.
+  std::string device = "cpu";
+  int threads = 0;
+  double bucket_mb = 4;
+  std::string metrics;
+  std::int64_t log_every = 50;
+  std::int64_t evaluate_every = 1;
+
+  bool help = false;
+  bool version = false;
+
+  /// Options that decide the mathematics of the run, as texts by name: a checkpoint holds them and
+  /// a resumed run must have the same.
+  std::map<std::string, std::string> mathematics() const;
+};
+
+/// Names that --model, --optimizer, ... accept; also used by the factories.
+const std::vector<std::string>& model_names();
+const std::vector<std::string>& optimizer_names();
+
+/// Parses and checks a command line. Throws UsageError naming the option and what is allowed.
+Options parse_options(int argc, const char* const* argv);
+
+/// The text of --help.
+std::string help_text();
+
+}  // namespace bellows::trainer

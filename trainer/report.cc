@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/report.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "trainer/errors.h"
+
+namespace bellows::trainer {
+
+namespace {
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double rate(double count, double seconds) { return seconds > 0 ? count / seconds : 0; }
+
+// Under bellows-run our output is a pipe; it tells us whether a terminal is at the other end.
+bool on_terminal() {
+  const char* told = std::getenv("BELLOWS_TTY");
+  return told != nullptr ? std::strcmp(told, "1") == 0 : isatty(STDOUT_FILENO) == 1;
+}
+
+}  // namespace
+
+Report::Report(const Options& options, const Dataset& dataset, int ranks)
+    : options_(options),
+      ranks_(ranks),
+      tokens_(dataset.shape().tokens),
+      pass_samples_(dataset.size(Split::kTrain)),
+      terminal_(ranks > 0 && on_terminal()) {
+  if (ranks_ == 0 || options.metrics.empty()) return;
+  metrics_.reset(std::fopen(options.metrics.c_str(), "a"));
+  if (!metrics_)
+    throw UsageError(fmt::format("--metrics {}: {}", options.metrics, std::strerror(errno)));
+}
+
+Report::~Report() {
+  if (line_open_) fmt::print("\n");
+}
+
+void Report::line(const std::string& text) {
+  if (line_open_) fmt::print("\r\033[K");
+  line_open_ = false;
+  fmt::print("{}\n", text);
+  std::fflush(stdout);
+}
+
+void Report::note(const std::string& text) {
+  if (ranks_ > 0) line(text);
+}
+
+void Report::warning(const std::string& text) {
+  if (ranks_ == 0) return;
+  if (line_open_) fmt::print("\n");
+  line_open_ = false;
+  std::fflush(stdout);
+  fmt::print(stderr, "bellows-train: {}\n", text);
+  metric("warning", {{"text", text}});
+}
+
+void Report::metric(const char* event, boost::json::object fields) {
+  if (!metrics_) return;
+  boost::json::object all{{"event", event}, {"seconds", seconds_since(started_)}};
+  // JSON has no infinity and no NaN.
+  for (auto& [key, value] : fields)
+    all[key] = value.is_double() && !std::isfinite(value.as_double()) ? boost::json::value(nullptr)
+                                                                      : value;
+  fmt::print(metrics_.get(), "{}\n", boost::json::serialize(all));
+  std::fflush(metrics_.get());
+}
+
+std::string Report::quality(const Sums& sums) const {
+  if (tokens_) return fmt::format("perplexity {:.3f}", std::exp(sums.mean_loss()));
+  return fmt::format("accuracy {:.4f}", sums.accuracy());
+}
+
+double Report::done(const TrainingState& state) const {
+  double done = 0;
+  if (options_.passes > 0)
+    done = static_cast<double>(state.samples) /
+           (static_cast<double>(options_.passes) * static_cast<double>(pass_samples_));
+  if (options_.steps > 0)
+    done = std::max(done, static_cast<double>(state.step) / static_cast<double>(options_.steps));
+  if (options_.train_seconds > 0)
+    done = std::max(done, seconds_since(started_) / options_.train_seconds);
+  return std::min(1.0, done);
+}
+
+std::string Report::eta(const TrainingState& state) const {
+  const double now = done(state);
+  if (now <= first_done_) return "?";
+  const auto left = static_cast<long>(seconds_since(started_) * (1 - now) / (now - first_done_));
+  return left < 3600 ? fmt::format("{}:{:02}", left / 60, left % 60)
+                     : fmt::format("{}:{:02}:{:02}", left / 3600, left / 60 % 60, left % 60);
+}
+
+void Report::start(const TrainingState& state, const std::string& device, int threads) {
+  started_ = step_started_ = shown_ = Clock::now();
+  first_done_ = done(state);
+  samples_before_ = state.samples;
+  if (ranks_ == 0) return;
+  std::int64_t size = 0;
+  for (const auto& [name, tensor] : state.parameters) size += tensor.numel();
+  line(fmt::format("{} with {} parameters on {}: {} ranks, {} thread{} each, {}, batch {}",
+                   options_.model, size, options_.data, ranks_, threads, threads == 1 ? "" : "s",
+                   device, options_.batch));
+  boost::json::object options;
+  for (const auto& [name, value] : options_.mathematics()) options[name] = value;
+  metric("start", {{"ranks", ranks_},
+                   {"threads", threads},
+                   {"parameters", size},
+                   {"step", state.step},
+                   {"options", std::move(options)}});
+}
+
+void Report::step(const TrainingState& state, const StepResult& result) {
+  const double took = seconds_since(step_started_);
+  training_seconds_ += took;
+  const std::uint64_t used = state.samples - samples_before_;
+  samples_before_ = state.samples;
+  step_started_ = Clock::now();
+  trained_samples_ += used;
+  if (ranks_ == 0) return;
+  interval_seconds_ += took;
+  interval_samples_ += used;
+  ++interval_steps_;
+  interval_.add(result.sums);
+
+  const bool due = state.step % options_.log_every == 0 || result.pass_ended;
+  const bool redraw = terminal_ && seconds_since(shown_) >= 0.2;
+  if (!due && !redraw) return;
+  const double speed = rate(static_cast<double>(interval_samples_), interval_seconds_);
+  // At the end of a pass the position is already in the next one.
+  const std::uint64_t pass = state.sampler.position().pass + (result.pass_ended ? 0 : 1);
+  if (redraw || !terminal_) {
+    const std::string limit = options_.passes > 0 ? fmt::format("/{}", options_.passes) : "";
+    const std::string text = fmt::format(
+        "pass {}{}  step {}  {:3.0f}%  {:.0f} samples/s  loss {:.4f}  {}  ranks {}  ETA {}", pass,
+        limit, state.step, 100 * done(state), speed, interval_.mean_loss(), quality(interval_),
+        ranks_, eta(state));
+    shown_ = Clock::now();
+    if (terminal_) {
+      fmt::print("\r\033[K{}", text);
+      std::fflush(stdout);
+      line_open_ = true;
+    } else {
+      line(text);
+    }
+  }
+  if (!due) return;
+  metric("step", {{"step", state.step},
+                  {"pass", pass},
+                  {"sample", state.samples},
+                  {"loss", interval_.mean_loss()},
+                  {"accuracy", interval_.accuracy()},
+                  {"lr", result.rate},
+                  {"gradient_norm", result.gradient_norm},
+                  {"samples_per_second", speed},
+                  {"step_seconds", interval_seconds_ / static_cast<double>(interval_steps_)},
+                  {"ranks", ranks_}});
+  interval_seconds_ = 0;
+  interval_samples_ = 0;
+  interval_steps_ = 0;
+  interval_ = {};
+}
+
+void Report::evaluation(const TrainingState& state, const Sums& sums, double seconds) {
+  step_started_ = Clock::now();
+  if (ranks_ == 0) return;
+  line(fmt::format("test after {} passes, {} steps: loss {:.4f}  {}", state.sampler.position().pass,
+                   state.step, sums.mean_loss(), quality(sums)));
+  metric("evaluation", {{"step", state.step},
+                        {"pass", state.sampler.position().pass},
+                        {"loss", sums.mean_loss()},
+                        {"accuracy", sums.accuracy()},
+                        {"perplexity", std::exp(sums.mean_loss())},
+                        {"evaluation_seconds", seconds}});
+}
+
+void Report::checkpoint(const TrainingState& state, const std::string& file, double seconds) {
+  step_started_ = Clock::now();
+  if (ranks_ == 0) return;
+  line(fmt::format("checkpoint of step {}: {} ({:.2f} s)", state.step, file, seconds));
+  metric("checkpoint", {{"step", state.step}, {"file", file}, {"checkpoint_seconds", seconds}});
+}
+
+void Report::resume(const TrainingState& state, const std::string& file) {
+  if (ranks_ == 0) return;
+  line(fmt::format("resumed from {}: step {}, pass {}, sample {} of {}", file, state.step,
+                   state.sampler.position().pass + 1, state.sampler.position().offset,
+                   pass_samples_));
+  metric("resume", {{"step", state.step}, {"file", file}});
+}
+
+void Report::end(const TrainingState& state, const Sums& test, const std::string& reason) {
+  if (ranks_ == 0) return;
+  const double passes = static_cast<double>(state.samples) / static_cast<double>(pass_samples_);
+  const double speed = rate(static_cast<double>(trained_samples_), training_seconds_);
+  const double seconds = seconds_since(started_);
+  metric("end", {{"reason", reason},
+                 {"step", state.step},
+                 {"passes", passes},
+                 {"loss", test.mean_loss()},
+                 {"accuracy", test.accuracy()},
+                 {"samples_per_second", speed},
+                 {"ranks", ranks_}});
+  const std::string tail =
+      fmt::format("ranks={} passes={:.4g} steps={} samples/s={:.0f} seconds={:.1f}", ranks_, passes,
+                  state.step, speed, seconds);
+  if (reason == "stopped") {
+    line("stopped: " + tail);
+    return;
+  }
+  const std::string measure = tokens_ ? fmt::format("perplexity={:.3f}", std::exp(test.mean_loss()))
+                                      : fmt::format("accuracy={:.4f}", test.accuracy());
+  line(fmt::format("result: {} loss={:.4f} {}", measure, test.mean_loss(), tail));
+}
+
+}  // namespace bellows::trainer

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// SIGTERM and SIGUSR1 ask for a checkpoint and an end at the next step boundary.
+#pragma once
+
+namespace bellows::trainer {
+
+/// Takes over SIGTERM and SIGUSR1, and lets SIGPIPE pass (a dead peer's socket is an error code).
+void catch_stop_signals();
+
+/// The number of the signal that came to this rank, or 0.
+int stop_signal();
+
+}  // namespace bellows::trainer

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/snapshot.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+#include <utility>
+
+#include "trainer/errors.h"
+
+namespace bellows::trainer {
+
+namespace {
+
+using checkpoint::Element;
+
+constexpr std::pair<at::ScalarType, Element> kElements[] = {
+    {at::kHalf, Element::f16},    {at::kBFloat16, Element::bf16}, {at::kFloat, Element::f32},
+    {at::kDouble, Element::f64},  {at::kChar, Element::i8},       {at::kByte, Element::u8},
+    {at::kShort, Element::i16},   {at::kInt, Element::i32},       {at::kLong, Element::i64},
+    {at::kBool, Element::boolean}};
+
+Element element_of(const torch::Tensor& tensor) {
+  for (const auto& [type, element] : kElements)
+    if (type == tensor.scalar_type()) return element;
+  throw std::invalid_argument("a checkpoint cannot hold this type of tensor");
+}
+
+void put(checkpoint::State& to, const std::string& path, const torch::Tensor& tensor) {
+  auto owner = std::make_shared<torch::Tensor>(tensor.detach().cpu().contiguous());
+  const void* data = owner->const_data_ptr();
+  to.set(path, checkpoint::Tensor::share(element_of(tensor), tensor.sizes().vec(), data, owner));
+}
+
+void take(const checkpoint::State& from, const std::string& path, torch::Tensor tensor) {
+  const checkpoint::Tensor* stored = from.find_tensor(path);
+  if (stored == nullptr) throw UsageError("the checkpoint has no " + path);
+  if (stored->element() != element_of(tensor) || stored->shape() != tensor.sizes().vec())
+    throw UsageError(fmt::format(
+        "{} is {} {} in the checkpoint and {} {} in this model", path,
+        checkpoint::element_name(stored->element()), fmt::join(stored->shape(), "x"),
+        checkpoint::element_name(element_of(tensor)), fmt::join(tensor.sizes().vec(), "x")));
+  const torch::NoGradGuard no_grad;
+  tensor.copy_(torch::from_blob(const_cast<void*>(stored->data()), tensor.sizes(),
+                                torch::TensorOptions(tensor.scalar_type())));
+}
+
+/// The tensors of a state with their paths.
+NamedTensors paths_of(const TrainingState& state) {
+  NamedTensors all;
+  for (const auto& [name, tensor] : state.parameters)
+    all.emplace_back("parameters/" + name, tensor);
+  for (const auto& [name, tensor] : state.buffers) all.emplace_back("buffers/" + name, tensor);
+  for (const auto& [name, tensor] : state.optimizer->state())
+    all.emplace_back("optimizer/" + name, tensor);
+  return all;
+}
+
+void compare_options(const Options& options, const checkpoint::State& from) {
+  if (options.accept_changes) return;
+  std::vector<std::string> changes;
+  for (const auto& [name, value] : options.mathematics()) {
+    const std::string stored = from.get_or<std::string>("options/" + name, "(none)");
+    if (stored != value)
+      changes.push_back(fmt::format("--{} was {} and is {}", name, stored, value));
+  }
+  if (!changes.empty())
+    throw UsageError(
+        fmt::format("the checkpoint was made with other options: {}; use the same, "
+                    "or --resume none, or --accept-changes",
+                    fmt::join(changes, ", ")));
+}
+
+std::int64_t whole(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+
+}  // namespace
+
+checkpoint::State capture(const TrainingState& state, const Options& options) {
+  checkpoint::State to;
+  for (const auto& [path, tensor] : paths_of(state)) put(to, path, tensor);
+  // Our own draws are functions of (seed, pass, sample); a model may use libtorch's generator.
+  put(to, "rng/torch", at::detail::getDefaultCPUGenerator().get_state());
+  to.set("optimizer/updates", state.optimizer->updates());
+  to.set("data/pass", whole(state.sampler.position().pass));
+  to.set("data/offset", whole(state.sampler.position().offset));
+  to.set("data/samples", whole(state.sampler.size()));
+  to.set("progress/step", state.step);
+  to.set("progress/pass", whole(state.sampler.position().pass));
+  to.set("progress/sample", whole(state.samples));
+  to.set("progress/pass_loss_sum", state.pass_sums.loss);
+  to.set("progress/pass_correct", state.pass_sums.correct);
+  to.set("progress/pass_targets", state.pass_sums.targets);
+  for (const auto& [name, value] : options.mathematics()) to.set("options/" + name, value);
+  return to;
+}
+
+void restore(TrainingState& state, const Options& options, const checkpoint::State& from) {
+  compare_options(options, from);
+  try {
+    const auto samples = from.get<std::int64_t>("data/samples");
+    if (samples != whole(state.sampler.size()))
+      throw UsageError(
+          fmt::format("the checkpoint was made with {} training samples, --data {} "
+                      "has {}",
+                      samples, options.data, state.sampler.size()));
+    for (const auto& [path, tensor] : paths_of(state)) take(from, path, tensor);
+    at::Generator generator = at::detail::getDefaultCPUGenerator();
+    const at::Tensor draws = generator.get_state();
+    take(from, "rng/torch", draws);
+    generator.set_state(draws);
+    state.optimizer->set_updates(from.get<std::int64_t>("optimizer/updates"));
+    state.sampler.seek({static_cast<std::uint64_t>(from.get<std::int64_t>("data/pass")),
+                        static_cast<std::uint64_t>(from.get<std::int64_t>("data/offset"))});
+    state.step = from.get<std::int64_t>("progress/step");
+    state.samples = static_cast<std::uint64_t>(from.get<std::int64_t>("progress/sample"));
+    state.pass_sums = {from.get<double>("progress/pass_loss_sum"),
+                       from.get<double>("progress/pass_correct"),
+                       from.get<double>("progress/pass_targets")};
+  } catch (const std::out_of_range& e) {
+    throw UsageError(std::string("the checkpoint is not one of a training: ") + e.what());
+  }
+}
+
+}  // namespace bellows::trainer

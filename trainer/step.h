@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// One update: this rank's share of the next batch, the gradients of all, the optimizer.
+#pragma once
+
+#include <cstdint>
+
+#include "trainer/gradients.h"
+#include "trainer/team.h"
+#include "trainer/training_state.h"
+
+namespace bellows::trainer {
+
+/// What rank 0 decides, bit by bit; it travels with the sums of each step.
+enum Control : unsigned {
+  kGoOn = 0,
+  kCheckpoint = 1,  // checkpoint after this step
+  kEnd = 2,         // this step is the last (a time limit)
+};
+
+struct StepResult {
+  Sums sums;                 // of the batch, over all ranks
+  unsigned control = kGoOn;  // of rank 0
+  bool stop = false;         // a rank has had a stop signal: checkpoint and leave
+  bool pass_ended = false;
+  double rate = 0;           // learning rate used
+  double gradient_norm = 0;  // before clipping; 0 when not clipping
+};
+
+class Stepper {
+ public:
+  Stepper(const Options& options, const Dataset& dataset, const torch::Device& device,
+          TrainingState& state, Team& team);
+
+  /// One step, collective. `control` counts on rank 0, `stop_signal` on any rank; every rank gets
+  /// the same result. Throws MpiError, with the parameters as they were before the step or (when
+  /// the error came late) after it.
+  StepResult step(unsigned control, bool stop_signal);
+
+ private:
+  /// Forward and backward passes of this rank's share; starts the sum of the counters between the
+  /// last two, so that it costs no time of its own.
+  Pending accumulate(Range batch, unsigned control, bool stop_signal);
+
+  const Options& options_;
+  const Dataset& dataset_;
+  torch::Device device_;
+  TrainingState& state_;
+  Team& team_;
+  GradientReducer reducer_;
+};
+
+}  // namespace bellows::trainer

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/team.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "trainer/device.h"
+#include "trainer/errors.h"
+#include "trainer/mpi_backend.h"
+
+namespace bellows::trainer {
+
+Team::Team(const World& world, const torch::Device& device)
+    : rank_(world.rank()),
+      size_(world.size()),
+      control_(c10::make_intrusive<MpiBackend>(world.communicator())),
+      backend_(device.is_cpu() ? control_
+                               : make_cuda_backend(rank_, size_, device, [this](std::string s) {
+                                   return broadcast(std::move(s));
+                                 })) {}
+
+Pending Team::sum(torch::Tensor tensor) {
+  std::vector<at::Tensor> tensors{tensor};
+  return {std::move(tensor), control_->allreduce(tensors)};
+}
+
+std::vector<double> Team::sum(const std::vector<double>& values) {
+  torch::Tensor tensor = torch::tensor(values, torch::kFloat64);
+  sum(tensor).wait();
+  const auto* first = tensor.const_data_ptr<double>();
+  return {first, first + tensor.numel()};
+}
+
+void Team::broadcast(const std::vector<torch::Tensor>& tensors, int root) {
+  c10d::BroadcastOptions options;
+  options.rootRank = root;
+  std::vector<c10::intrusive_ptr<c10d::Work>> works;
+  for (const torch::Tensor& tensor : tensors) {
+    std::vector<at::Tensor> one{tensor.detach()};
+    works.push_back((tensor.device().is_cpu() ? control_ : backend_)->broadcast(one, options));
+  }
+  for (const auto& work : works) work->wait();
+}
+
+std::string Team::broadcast(std::string text, int root) {
+  torch::Tensor length = torch::tensor({static_cast<std::int64_t>(text.size())}, torch::kInt64);
+  broadcast(std::vector<torch::Tensor>{length}, root);
+  text.resize(static_cast<std::size_t>(length.item<std::int64_t>()));
+  if (text.empty()) return text;
+  torch::Tensor bytes =
+      torch::from_blob(text.data(), {static_cast<std::int64_t>(text.size())}, torch::kUInt8);
+  broadcast(std::vector<torch::Tensor>{bytes}, root);
+  return text;
+}
+
+std::vector<std::string> Team::gather(const std::string& text) {
+  std::vector<std::string> all;
+  for (int r = 0; r < size_; ++r) all.push_back(broadcast(r == rank_ ? text : "", r));
+  return all;
+}
+
+bool Team::agree(std::uint64_t hash) {
+  // The largest of x and of ~x tell the largest and the smallest in one reduction.
+  const auto word = static_cast<std::int64_t>(hash >> 1);
+  torch::Tensor both = torch::tensor({word, -word}, torch::kInt64);
+  std::vector<at::Tensor> tensors{both};
+  c10d::AllreduceOptions options;
+  options.reduceOp = c10d::ReduceOp::MAX;
+  control_->allreduce(tensors, options)->wait();
+  return both[0].item<std::int64_t>() == -both[1].item<std::int64_t>();
+}
+
+void together(Team& team, const std::function<void()>& work) {
+  // First character: the exit code; nothing: all is well.
+  std::string outcome;
+  try {
+    work();
+  } catch (const UsageError& e) {
+    outcome = "2" + std::string(e.what());
+  } catch (const DataError& e) {
+    outcome = "2" + std::string(e.what());
+  } catch (const MpiError&) {
+    throw;
+  } catch (const std::exception& e) {
+    outcome = "1" + std::string(e.what());
+  }
+  const auto all = team.gather(outcome);
+  const auto failed =
+      std::find_if(all.begin(), all.end(), [](const auto& s) { return !s.empty(); });
+  if (failed == all.end()) return;
+  const bool everywhere =
+      std::all_of(all.begin(), all.end(), [&](const auto& s) { return s == *failed; });
+  const std::string where =
+      everywhere || team.size() == 1 ? "" : "rank " + std::to_string(failed - all.begin()) + ": ";
+  throw SharedError(failed->front() - '0', where + failed->substr(1));
+}
+
+int fair_threads(Team& team) {
+  // Host name and the set of cores, as bytes.
+  cpu_set_t own;
+  CPU_ZERO(&own);
+  std::array<char, 256> host{};
+  gethostname(host.data(), host.size() - 1);
+  if (sched_getaffinity(0, sizeof own, &own) != 0) CPU_SET(0, &own);
+  std::string text(host.data(), host.size());
+  text.append(reinterpret_cast<const char*>(&own), sizeof own);
+
+  int sharing = 0;
+  for (const std::string& other : team.gather(text)) {
+    if (other.compare(0, host.size(), text, 0, host.size()) != 0) continue;
+    cpu_set_t set;
+    std::memcpy(&set, other.data() + host.size(), sizeof set);
+    CPU_AND(&set, &set, &own);
+    if (CPU_COUNT(&set) > 0) ++sharing;
+  }
+  return std::max(1, CPU_COUNT(&own) / std::max(1, sharing));
+}
+
+}  // namespace bellows::trainer
