@@ -12,9 +12,12 @@ on() {
   "$ROOT/scripts/cluster" exec --name "$CLUSTER" --on "$node" "${root[@]}" "$@" </dev/null
 }
 
+# spoil: has the cluster made anew after this test.
+spoil() { touch "$CLUSTER_DAMAGED"; }
+
 # damage kill|cut|heal|restart|add NODE: does it, and has the cluster made anew after the test.
 damage() {
-  touch "$CLUSTER_DAMAGED"
+  spoil
   "$ROOT/scripts/cluster" "$1" --name "$CLUSTER" "$2"
 }
 

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plugin's arguments, as they stand behind its path in plugstack.conf.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace bellows::spank {
+
+struct Arguments {
+  /// Whether to remove what a job that died left on its nodes.
+  bool cleanup = true;
+  /// The folders in which jobs make theirs: /tmp unless TMPDIR says otherwise, and /dev/shm.
+  std::vector<std::string> folders{"/tmp", "/dev/shm"};
+  /// Seconds after which the cleaning of one job is given up.
+  int cleanup_seconds = 20;
+};
+
+/// An argument that is unknown or has no good value; what() names it.
+struct ArgumentError : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Parses `NAME=VALUE` words; throws ArgumentError.
+Arguments parse_arguments(const std::vector<std::string>& words);
+
+/// One line for each argument: its name, values and meaning.
+std::string arguments_help();
+
+}  // namespace bellows::spank

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+# spank_bellows.so. It is loaded into srun, sbatch, slurmd and slurmstepd, so it needs neither MPI nor
+# a C++ run-time of the system's, and exports nothing but what Slurm looks for.
+$(call library,spank_plugin,spank_plugin/arguments.cc spank_plugin/leftovers.cc)
+
+SPANK_OBJS := $(call objects,$(addprefix spank_plugin/,dispatch.cc slurmd.cc arguments.cc leftovers.cc))
+OBJS += $(SPANK_OBJS)
+$(SPANK_OBJS): EXTRA_FLAGS := -fvisibility=hidden
+PLUGINS += $(O)/lib/spank_bellows.so
+$(O)/lib/spank_bellows.so: $(SPANK_OBJS) spank_plugin/exports.map
+	@mkdir -p $(@D)
+	$(CXX) $(ALL_CXXFLAGS) $(LDFLAGS) -shared -static-libstdc++ -static-libgcc -Wl,--as-needed \
+	  -Wl,--version-script=$(srcdir)/spank_plugin/exports.map -o $@ $(SPANK_OBJS)

@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+# Tests of spank_plugin/, of what needs no Slurm.
+ifeq ($(PLUGIN),yes)
+$(call unit_test,spank_plugin_test,tests/unit/spank_plugin_test.cc,spank_plugin,)
+endif
