@@ -3,10 +3,7 @@
 #include "checkpoint/file.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <cstdio>
-#include <ctime>
 #include <stdexcept>
 #include <vector>
 
@@ -16,6 +13,7 @@
 #include "checkpoint/h5.h"
 #include "checkpoint/layout.h"
 #include "checkpoint/seal.h"
+#include "checkpoint/timestamp.h"
 
 namespace bellows::checkpoint {
 namespace {
@@ -25,13 +23,6 @@ using h5::Handle;
 // Fits the cache of the second level, so that hashing runs on warm bytes.
 constexpr std::size_t kChunk = std::size_t{512} << 10;
 constexpr const char* kDamageAdvice = "restore it from a copy, or use an older checkpoint";
-
-void check_created(const std::string& created) {
-  const bool plain =
-      std::all_of(created.begin(), created.end(), [](char c) { return c > ' ' && c < '\x7F'; });
-  if (created.empty() || created.size() > 40 || !plain)
-    throw std::invalid_argument("checkpoint time '" + created + "' is not a time");
-}
 
 // The hash of [kSealSize, end) of the file; `error` is 0 or errno.
 std::uint64_t hash_body(int fd, std::uint64_t end, int& error) {
@@ -108,22 +99,14 @@ State read_hdf5(const InputFile& input, const Info& info, bool keep,
 
 std::string current_time() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(now).count();
-  const std::time_t seconds = micros / 1000000;
-  std::tm utc{};
-  ::gmtime_r(&seconds, &utc);
-  std::array<char, 32> date{};
-  std::strftime(date.data(), date.size(), "%Y-%m-%dT%H:%M:%S", &utc);
-  std::array<char, 48> text{};
-  std::snprintf(text.data(), text.size(), "%s.%06dZ", date.data(),
-                static_cast<int>(micros % 1000000));
-  return text.data();
+  return timestamp(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
 }
 
 Info write(const std::filesystem::path& file, const State& state, std::int64_t step,
            std::string created) {
   Seal seal{{kFormatVersion, step, created.empty() ? current_time() : std::move(created), 0}, 0};
-  check_created(seal.info.created);
+  if (!parse_timestamp(seal.info.created))
+    throw std::invalid_argument("'" + seal.info.created + "' is not a checkpoint's time");
   OutputFile output(file);
   std::uint64_t bytes = kSealSize;
   for (const auto& [path, tensor] : state.tensors()) bytes += tensor.bytes().size();

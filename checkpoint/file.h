@@ -37,9 +37,10 @@ struct Contents {
 
 /// Writes `state` to `file`, replacing what was there in one instant: temporary file in the same
 /// folder, fsync, rename, fsync of the folder. When this returns, the checkpoint survives a power
-/// cut; when it throws, the old file is as it was and the temporary one is gone. `created` is the
-/// time to record, now when empty. Tensors are not copied.
-/// Throws Error with kIo or kNoSpace.
+/// cut; when it throws, the temporary file is gone and the old one is as it was (only when the
+/// folder cannot be synced after the rename, the new one is in its place, whole but not sure to
+/// last). `created` is the time to record, now when empty. Tensors are not copied. Throws Error
+/// with kIo or kNoSpace; std::invalid_argument for a `created` of another form.
 Info write(const std::filesystem::path& file, const State& state, std::int64_t step,
            std::string created = {});
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "checkpoint/disk.h"
+#include "checkpoint/timestamp.h"
 
 namespace bellows::checkpoint {
 namespace {
@@ -35,18 +36,11 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-// A time later than `newest`, for clocks that went back or differ between nodes: the last of its
-// characters in front of the 'Z' is counted up, or a digit is added.
-std::string just_after(std::string newest) {
-  if (!newest.empty()) newest.pop_back();
-  std::size_t i = newest.size();
-  while (i > 0 && newest[i - 1] == '9') newest[--i] = '0';
-  const bool digit = i > 0 && newest[i - 1] >= '0' && newest[i - 1] < '9';
-  if (digit)
-    ++newest[i - 1];
-  else
-    newest += '1';
-  return newest + "Z";
+// Clocks go back, and differ between nodes: a new checkpoint is later than all there are.
+std::string later_than(const std::string& newest) {
+  const std::string now = current_time();
+  const auto micros = parse_timestamp(newest);
+  return micros && newest >= now ? timestamp(*micros + 1) : now;
 }
 
 }  // namespace
@@ -82,16 +76,12 @@ Store::Entry Store::save(const State& state, std::int64_t step) {
   fs::create_directories(folder_, error);
   if (error) throw system_error(folder_, "cannot make the folder", error.value());
   clean();
-  const Entry saved{file_of(step), write_after(list(), state, step)};
+  const std::vector<Entry> entries = list();
+  const std::string newest = entries.empty() ? std::string() : entries.front().info.created;
+  const fs::path file = file_of(step);
+  const Entry saved{file, write(file, state, step, later_than(newest))};
   remove_old(saved.file);
   return saved;
-}
-
-Info Store::write_after(const std::vector<Entry>& entries, const State& state,
-                        std::int64_t step) const {
-  const std::string now = current_time();
-  const std::string newest = entries.empty() ? std::string() : entries.front().info.created;
-  return write(file_of(step), state, step, now > newest ? now : just_after(newest));
 }
 
 void Store::remove_old(const fs::path& saved) const {

@@ -58,7 +58,6 @@ class Store {
   int clean() const;
 
  private:
-  Info write_after(const std::vector<Entry>& entries, const State& state, std::int64_t step) const;
   void remove_old(const std::filesystem::path& saved) const;
 
   std::filesystem::path folder_;

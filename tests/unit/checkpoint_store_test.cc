@@ -4,6 +4,7 @@
 
 #include "checkpoint/disk.h"
 #include "checkpoint/store.h"
+#include "checkpoint/timestamp.h"
 #include "tests/unit/checkpoint_fixture.h"
 
 namespace bellows::checkpoint {
@@ -97,15 +98,22 @@ TEST_F(CheckpointStoreTest, GoingBackToAnOlderStepMakesItTheNewest) {
 }
 
 TEST_F(CheckpointStoreTest, AClockThatWentBackDoesNotChangeTheOrder) {
-  Store store(folder_, {.keep = 1});
-  for (const char* future : {"2999-12-31T23:59:59.999999Z", "2999-12-31T23:59:59.999998Z"}) {
-    write(store.file_of(7), state_of(7), 7, future);
-    store.save(state_of(8), 8);
-    EXPECT_EQ(steps(store), Steps{8});
-    store.save(state_of(9), 9);
-    EXPECT_EQ(steps(store), Steps{9});
-    std::filesystem::remove(store.file_of(9));
-  }
+  Store store(folder_, {.keep = 3});
+  write(store.file_of(7), state_of(7), 7, "2998-12-31T23:59:59.999999Z");
+  store.save(state_of(8), 8);
+  store.save(state_of(6), 6);
+  EXPECT_EQ(steps(store), (Steps{6, 8, 7}));
+  EXPECT_EQ(store.list()[1].info.created, "2999-01-01T00:00:00.000000Z");
+}
+
+TEST_F(CheckpointStoreTest, TimesAreWrittenInOneWay) {
+  EXPECT_EQ(timestamp(0), "1970-01-01T00:00:00.000000Z");
+  EXPECT_EQ(timestamp(-1), "1969-12-31T23:59:59.999999Z");
+  EXPECT_EQ(parse_timestamp("2026-02-28T23:59:60.000000Z"), std::nullopt);
+  EXPECT_EQ(parse_timestamp("2026-02-28 23:59:59.000000Z"), std::nullopt);
+  EXPECT_EQ(parse_timestamp(""), std::nullopt);
+  EXPECT_EQ(parse_timestamp("2001-09-09T01:46:40.000007Z"), 1000000000000007);
+  EXPECT_THROW(write(path("a.h5"), State(), 1, "yesterday"), std::invalid_argument);
 }
 
 // A file that is damaged counts for nothing: the last good one stays.
