@@ -7,6 +7,7 @@ TRAINER_TORCH := model mlp cnn resnet transformer dropout optimizer mpi_backend 
   training_state batch evaluation snapshot step report training
 TORCH_OBJS += $(TRAINER_TORCH:%=$(O)/obj/trainer/%.o) $(O)/obj/trainer/bellows_train.o
 
-TRAINER_LIBS = $(TORCH_LIBS) $(HDF5_LIBS) $(BOOST_LIBS) $(ZLIB_LIBS) $(MPI_LIBS) $(SPDLOG_LIBS)
+TRAINER_PLAIN_LIBS = $(HDF5_LIBS) $(BOOST_LIBS) $(ZLIB_LIBS) $(SPDLOG_LIBS)
+TRAINER_LIBS = $(TORCH_LIBS) $(MPI_LIBS) $(TRAINER_PLAIN_LIBS) -ldl
 $(call library,trainer,$(patsubst %,trainer/%.cc,$(TRAINER_PLAIN) $(TRAINER_TORCH)))
-$(call program,bellows-train,trainer/bellows_train.cc,trainer mpi_elastic checkpoint,$$(TRAINER_LIBS) -ldl)
+$(call program,bellows-train,trainer/bellows_train.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
