@@ -9,7 +9,7 @@ run_arguments() {
   [[ $PWD/ != "$ROOT"/* ]] || here=/bellows${PWD#"$ROOT"}
   RUN_ARGS=(run --rm -i --init --shm-size 2g --cap-add SYS_PTRACE --hostname bellows
     -v "$ROOT:/bellows" -w "$here"
-    -e BELLOWS_IN_IMAGE=1 -e CCACHE_DIR=/bellows/build/ccache -e "TERM=${TERM:-dumb}" -e "CI=${CI:-}"
+    -e BELLOWS_IN_IMAGE=1 -e CCACHE_DIR=/bellows/build/ccache -e CCACHE_NOHASHDIR=1 -e "TERM=${TERM:-dumb}" -e "CI=${CI:-}"
     -e GIT_CONFIG_COUNT=1 -e GIT_CONFIG_KEY_0=safe.directory -e GIT_CONFIG_VALUE_0='*')
   if ((EUID)); then
     RUN_ARGS+=(--user "$(id -u):$(id -g)" -e HOME=/tmp)

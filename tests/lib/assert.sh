@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 # What scenarios say about the product. A scenario file defines functions test_WHAT_A_USER_SEES;
 # tests/run calls each in a shell of its own with `set -euo pipefail`, in an empty folder that is
-# removed afterwards. TIME_LIMIT=SECONDS at the top of a file raises the limit of its tests.
+# removed afterwards. `export TIME_LIMIT=SECONDS` at the top of a file raises the limit of its tests.
 #
 # Set for every test: ROOT (the tree), BUILD (the build folder; its bin/ and tests/ are in PATH).
 # After `run` or `expect_exit`: OUT, ERR and CODE of the command.
