@@ -40,9 +40,9 @@ World World::open() {
             "MPI_Group_from_session_pset(mpi://WORLD)");
   const char* nspace = std::getenv("PMIX_NAMESPACE");
   world.name_ = nspace != nullptr ? nspace : "singleton";
-  const int created = MPI_Comm_create_from_group(group, ("bellows." + world.name_).c_str(),
-                                                 MPI_INFO_NULL, MPI_ERRORS_RETURN,
-                                                 &world.communicator_);
+  const int created =
+      MPI_Comm_create_from_group(group, ("bellows." + world.name_).c_str(), MPI_INFO_NULL,
+                                 MPI_ERRORS_RETURN, &world.communicator_);
   MPI_Group_free(&group);
   check_mpi(created, "MPI_Comm_create_from_group");
   check_mpi(MPI_Comm_rank(world.communicator_, &world.rank_), "MPI_Comm_rank");

@@ -83,9 +83,9 @@ const json::array& Message::array(std::string_view name) const {
 std::string encode(const Message& message) {
   const std::string head = json::serialize(message.head);
   if (head.size() > kMaxHead || message.body.size() > kMaxBody) {
-    throw ProtocolError("message \"" + std::string(message.type()) + "\" is too long: " +
-                        std::to_string(head.size()) + " + " + std::to_string(message.body.size()) +
-                        " bytes");
+    throw ProtocolError("message \"" + std::string(message.type()) +
+                        "\" is too long: " + std::to_string(head.size()) + " + " +
+                        std::to_string(message.body.size()) + " bytes");
   }
   std::string frame;
   frame.reserve(kLengths + head.size() + message.body.size());

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// The agent of one node: it starts the ranks there, is their PMIx host, forwards their output, and
+// reports to the coordinator. When the coordinator is lost the ranks end with it.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "mpi_elastic/agent_settings.h"
+#include "mpi_elastic/job_folder.h"
+#include "mpi_elastic/pmix_host.h"
+#include "mpi_elastic/rank_process.h"
+#include "mpi_elastic/requests.h"
+#include "mpi_elastic/silence.h"
+#include "mpi_elastic/world_spec.h"
+#include "protocol/channel.h"
+
+namespace bellows::elastic {
+
+/// Exit codes of bellows-agent.
+enum class AgentExit : int { ok = 0, failed = 1, refused = 2, lost_coordinator = 3 };
+
+class Agent final : public HostUpcalls {
+ public:
+  /// Takes over a channel whose handshake is done. `address`: the own end of it, without the port.
+  Agent(boost::asio::io_context& io, AgentSettings settings, std::uint32_t node_id,
+        std::shared_ptr<protocol::Channel> channel);
+  /// Runs until the coordinator sends it home or is lost.
+  AgentExit run();
+
+ private:
+  struct World {
+    WorldSpec spec;
+    Program program;
+    std::vector<Binding> bindings;
+    int gpus_per_rank = 0;
+  };
+  struct Rank {
+    std::uint64_t member = 0;
+    Proc proc;
+    bool connected = false;
+    bool finalized = false;
+    std::shared_ptr<RankProcess> process;  // null when it could not be started
+  };
+
+  // The coordinator's messages.
+  void receive(const protocol::Message& message);
+  void register_world(const protocol::Message& message);
+  void start_world(const protocol::Message& message);
+  void start_rank(const World& world, std::uint32_t rank);
+  void failed_elsewhere(const protocol::Message& message);
+  void signal_ranks(const protocol::Message& message);
+  void input(const protocol::Message& message);
+  void output_taken(std::size_t bytes);
+  void modex_wanted(const protocol::Message& message);
+
+  // What the ranks do.
+  void rank_output(std::uint64_t member, RankProcess::Stream stream, std::string bytes);
+  void rank_ended(std::uint64_t member, int status);
+  Rank* rank_of(const Proc& proc);
+
+  // HostUpcalls: most are requests to the coordinator.
+  void on_connected(const Proc& who) override;
+  void on_finalized(const Proc& who) override;
+  void on_abort(const Proc& who, int status, const std::string& text, OperationDone done) override;
+  void on_fence(std::vector<Proc> procs, std::string data, DataDone done) override;
+  void on_connect(std::vector<Proc> procs, OperationDone done) override;
+  void on_disconnect(std::vector<Proc> procs, OperationDone done) override;
+  void on_group(int operation, const std::string& name, std::vector<Proc> procs,
+                std::string endpoints, GroupDone done) override;
+  void on_modex(const Proc& whose, DataDone done) override;
+  void on_publish(PublishRequest request, OperationDone done) override;
+  void on_unpublish(const Proc& owner, std::vector<std::string> keys, OperationDone done) override;
+  void on_lookup(const Proc& who, std::vector<std::string> keys, bool wait,
+                 LookupDone done) override;
+  void on_suspicion(const Proc& by, const std::vector<Proc>& about,
+                    const std::string& what) override;
+  void on_log(const Proc& who, const std::string& text) override;
+
+  std::vector<std::string> environment_of(const World& world, std::uint32_t rank);
+  void connect_with(std::vector<Proc> procs, std::string modex, OperationDone done);
+  void beat();
+  void await_signal();
+  void end(AgentExit code, const std::string& why);
+
+  boost::asio::io_context& io_;
+  AgentSettings settings_;
+  std::shared_ptr<protocol::Channel> channel_;
+  std::string network_;  // of the interface that reaches the coordinator
+  JobFolder folder_;
+  Topology topology_;
+  PmixHost host_;
+  SilenceWatch silence_;
+  Requests requests_;
+  boost::asio::steady_timer beat_timer_;
+  boost::asio::signal_set signals_;
+
+  std::map<std::string, World> worlds_;  // by namespace
+  std::map<std::uint64_t, Rank> ranks_;  // by member
+  // What connected processes elsewhere have put: asking for it later could mean asking the dead.
+  std::map<Proc, std::string> modex_;
+  std::size_t output_underway_ = 0;  // bytes sent and not yet taken by the coordinator
+  bool output_held_ = false;
+  bool ended_ = false;
+  AgentExit exit_code_ = AgentExit::ok;
+};
+
+}  // namespace bellows::elastic

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an agent is told when it is started. It travels in environment variables, never on a
+// command line, since the secret is part of it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace bellows::elastic {
+
+struct AgentSettings {
+  std::string node;                    // BELLOWS_NODE: the name it reports under
+  std::vector<std::string> addresses;  // BELLOWS_COORDINATOR: HOST:PORT[,HOST:PORT…]
+  std::string secret;                  // BELLOWS_SECRET
+  std::string job;                     // BELLOWS_JOB: e.g. "4711" or "local-2301"
+  double connect_seconds = 30;         // BELLOWS_CONNECT_SECONDS
+  double silence_seconds = 10;         // BELLOWS_SILENCE_SECONDS: then the other side is lost
+
+  /// Reads the variables. Throws std::runtime_error naming the one that is missing or wrong.
+  static AgentSettings from_environment();
+  /// Sets the variables in the environment of an agent.
+  void add_to(std::vector<std::string>& environment) const;
+  /// Removes them from an environment that ranks are to get.
+  static void remove_from(std::vector<std::string>& environment);
+};
+
+}  // namespace bellows::elastic

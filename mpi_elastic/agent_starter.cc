@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_elastic/agent_starter.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <utility>
+
+namespace bellows::elastic {
+
+AgentStarter::AgentStarter(boost::asio::io_context& io, std::string agent, bool slurm, OnEnd on_end)
+    : io_(io), agent_(std::move(agent)), slurm_(slurm), on_end_(std::move(on_end)) {}
+
+AgentStarter::~AgentStarter() {
+  kill_all();
+  for (auto& [node, child] : processes_) waitpid(child->pid, nullptr, 0);
+}
+
+// Explicit values for everything that a site's defaults (SLURM_* variables, slurm.conf) could turn
+// against us: the step spans one node, shares it with other steps, gets all of it, has no PMI of
+// its own, and its end is nobody else's.
+std::vector<std::string> AgentStarter::command(const AgentSettings& settings) const {
+  if (!slurm_) return {agent_};
+  return {"srun",         "--nodes=1",
+          "--ntasks=1",   "--nodelist=" + settings.node,
+          "--overlap",    "--external-launcher",
+          "--mpi=none",   "--kill-on-bad-exit=0",
+          "--no-kill",    "--export=ALL",
+          "--input=none", "--unbuffered",
+          "--quiet",      "--job-name=bellows-agent",
+          agent_};
+}
+
+void AgentStarter::start(const AgentSettings& settings) {
+  SpawnRequest request;
+  request.arguments = command(settings);
+  request.environment = own_environment();
+  // They would be taken for options of our own steps.
+  for (const char* name :
+       {"SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_NTASKS_PER_NODE=", "SLURM_DISTRIBUTION=",
+        "SLURM_CPU_BIND", "SLURM_HINT=", "SLURM_LABELIO=", "SLURM_STDOUTMODE=", "SLURM_STDERRMODE=",
+        "SLURM_STDINMODE=", "SLURM_THREADS_PER_CORE=", "SLURM_EXCLUSIVE=", "SLURM_EXACT="}) {
+    if (slurm_) remove_variables(request.environment, name);
+  }
+  settings.add_to(request.environment);
+  request.null_input = true;
+  Process process = spawn(request);
+  auto child = std::make_unique<Child>(Child{process.pid, {io_, process.pidfd.release()}});
+  processes_[settings.node] = std::move(child);
+  wait_for(settings.node);
+}
+
+void AgentStarter::wait_for(const std::string& node) {
+  Child& child = *processes_.at(node);
+  child.exit.async_wait(
+      boost::asio::posix::stream_descriptor::wait_read,
+      [this, node](const boost::system::error_code& failed) {
+        if (failed) return;
+        const auto ended = processes_.find(node);
+        int status = 0;
+        if (waitpid(ended->second->pid, &status, WNOHANG) != ended->second->pid) {
+          wait_for(node);
+          return;
+        }
+        processes_.erase(ended);
+        const std::string name = slurm_ ? "srun" : "bellows-agent";
+        on_end_(node, WIFSIGNALED(status)
+                          ? name + " was killed by " + signal_text(WTERMSIG(status))
+                          : name + " ended with exit code " + std::to_string(WEXITSTATUS(status)));
+      });
+}
+
+void AgentStarter::kill_all() {
+  for (auto& [node, child] : processes_) kill(child->pid, SIGKILL);
+}
+
+}  // namespace bellows::elastic

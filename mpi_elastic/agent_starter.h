@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Starts one bellows-agent per node: by a Slurm step each, or as a local process.
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "mpi_elastic/agent_settings.h"
+#include "mpi_elastic/process.h"
+
+namespace bellows::elastic {
+
+class AgentStarter {
+ public:
+  /// `how`: what the starter's process was ("srun ended with exit code 1").
+  using OnEnd = std::function<void(const std::string& node, const std::string& how)>;
+
+  /// `agent`: the program. `slurm`: by srun, in the allocation of this process.
+  AgentStarter(boost::asio::io_context& io, std::string agent, bool slurm, OnEnd on_end);
+  ~AgentStarter();  // kills what is left
+  AgentStarter(const AgentStarter&) = delete;
+  AgentStarter& operator=(const AgentStarter&) = delete;
+
+  /// Throws SpawnError.
+  void start(const AgentSettings& settings);
+  std::size_t running() const { return processes_.size(); }
+  void kill_all();
+
+ private:
+  struct Child {
+    pid_t pid;
+    boost::asio::posix::stream_descriptor exit;
+  };
+  std::vector<std::string> command(const AgentSettings& settings) const;
+  void wait_for(const std::string& node);
+
+  boost::asio::io_context& io_;
+  std::string agent_;
+  bool slurm_;
+  OnEnd on_end_;
+  std::map<std::string, std::unique_ptr<Child>> processes_;  // by node
+};
+
+}  // namespace bellows::elastic

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_elastic/coordinator.h"
+
+#include <signal.h>
+#include <spdlog/spdlog.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+
+#include "mpi_elastic/network.h"
+#include "protocol/secret.h"
+
+namespace bellows::elastic {
+using protocol::Message;
+
+namespace {
+
+constexpr double kFinishSeconds = 10;  // for agents to clean up and go
+// Ctrl-C twice within this time ends the job at once, as with srun.
+constexpr auto kSecondInterrupt = std::chrono::seconds(1);
+
+SilenceWatch::Duration duration(double seconds) {
+  return std::chrono::duration_cast<SilenceWatch::Duration>(std::chrono::duration<double>(seconds));
+}
+
+// Several launchers in one job must not share a namespace.
+std::string namespace_base(const Allocation& allocation) {
+  const std::string base = "bellows-" + allocation.job;
+  return allocation.slurm ? base + "." + std::to_string(getpid()) : base;
+}
+
+std::string joined(const std::set<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : " ") + name;
+  return text;
+}
+
+}  // namespace
+
+Coordinator::Coordinator(boost::asio::io_context& io, RunOptions options, Allocation allocation)
+    : io_(io),
+      options_(std::move(options)),
+      allocation_(std::move(allocation)),
+      placed_(place_ranks(allocation_, options_)),
+      secret_(protocol::random_hex()),
+      membership_(namespace_base(allocation_)),
+      rendezvous_(membership_),
+      links_(io, secret_, duration(options_.silence_seconds),
+             {.on_hello = [this](const std::string& node) { return agent_says_hello(node); },
+              .on_message = [this](const std::string& node,
+                                   const Message& message) { receive(node, message); },
+              .on_lost = [this](const std::string& node,
+                                const std::string& reason) { agent_lost(node, reason); },
+              .on_refused =
+                  [](const std::string& address, const std::string& reason) {
+                    spdlog::warn("refused an agent at {}: {}", address, reason);
+                  }}),
+      starter_(io, options_.agent, allocation_.slurm,
+               [this](const std::string& node, const std::string& how) {
+                 agent_process_ended(node, how);
+               }),
+      output_(io),
+      tagger_(options_.tag_output),
+      outcome_(options_.on_failure),
+      limit_(io),
+      signals_(io, SIGINT, SIGTERM, SIGHUP) {
+  for (const int number : {SIGQUIT, SIGUSR1, SIGUSR2}) signals_.add(number);
+}
+
+int Coordinator::run() {
+  await_signal();
+  start_agents();
+  io_.run();
+  limit_.cancel();
+  const std::string summary = !start_failure_.empty() ? start_failure_ : outcome_.summary();
+  if (!summary.empty()) spdlog::error("{}", summary);
+  return !start_failure_.empty() ? std::max(outcome_.exit_code(), 1) : outcome_.exit_code();
+}
+
+void Coordinator::set_limit(double seconds, void (Coordinator::*on_limit)()) {
+  limit_.expires_after(duration(seconds));
+  limit_.async_wait([this, on_limit](const boost::system::error_code& failed) {
+    if (!failed) (this->*on_limit)();
+  });
+}
+
+void Coordinator::start_agents() {
+  // Every agent is a process here and connects at once: a larger world gets more time.
+  set_limit(options_.start_seconds, &Coordinator::on_start_limit);
+  try {
+    links_.listen(options_.ports, !allocation_.slurm);
+    AgentSettings settings;
+    settings.secret = secret_;
+    settings.job = allocation_.job;
+    settings.connect_seconds = options_.start_seconds;
+    settings.silence_seconds = options_.silence_seconds;
+    const std::string port = ":" + std::to_string(links_.port());
+    if (allocation_.slurm) {
+      for (const std::string& address : own_addresses()) {
+        settings.addresses.push_back(address + port);
+      }
+    }
+    if (settings.addresses.empty()) settings.addresses.push_back("127.0.0.1" + port);
+    // In the order of the allocation, so that rank 0 is on its first node.
+    for (const auto& [node, ranks] : placed_) {
+      membership_.add_node(node);
+      awaited_.insert(node);
+    }
+    for (const auto& [node, ranks] : placed_) {
+      settings.node = node;
+      starter_.start(settings);
+    }
+    spdlog::info("starting {} agents, reachable at {}", placed_.size(), settings.addresses[0]);
+  } catch (const std::runtime_error& failed) {
+    fail_start(failed.what());
+  }
+}
+
+std::uint32_t Coordinator::agent_says_hello(const std::string& node) {
+  const bool expected = state_ == State::starting && awaited_.contains(node);
+  if (!expected) throw std::runtime_error("no agent is expected on node " + node);
+  return membership_.node_id(node);
+}
+
+void Coordinator::agent_ready(const std::string& node, const Message& message) {
+  spdlog::info("agent on {} is ready, {} cores", node, message.number("cores"));
+  awaited_.erase(node);
+  if (state_ != State::starting || !awaited_.empty()) return;
+
+  for (const auto& [name, count] : placed_) {
+    for (int i = 0; i < count; ++i) membership_.add_member(name);
+  }
+  const WorldSpec& world = membership_.declare_epoch();
+  nspace_ = world.nspace;
+  for (std::size_t rank = 0; rank < world.members.size(); ++rank) {
+    ranks_[world.members[rank]].rank = static_cast<std::int64_t>(rank);
+  }
+  Program program;
+  program.arguments = options_.program;
+  program.environment = own_environment();
+  program.directory = options_.directory;
+  if (isatty(STDOUT_FILENO) != 0) set_variable(program.environment, "BELLOWS_TTY", "1");
+  Message declared("world");
+  declared.head["world"] = to_json(world);
+  declared.head["program"] = to_json(program);
+  declared.head["bind"] = options_.bind;
+  declared.head["gpus_per_rank"] = options_.gpus_per_rank;
+  for (const auto& [name, count] : placed_) awaited_.insert(name);
+  state_ = State::registering;
+  links_.send_to_all(declared);
+}
+
+void Coordinator::world_registered(const std::string& node, const Message& message) {
+  if (state_ != State::registering) return;
+  if (message.head.contains("error")) {
+    fail_start("node " + node + ": " + message.text("error"));
+    return;
+  }
+  awaited_.erase(node);
+  if (awaited_.empty()) start_ranks();
+}
+
+void Coordinator::start_ranks() {
+  limit_.cancel();
+  state_ = State::running;
+  Message start("start");
+  start.head["nspace"] = nspace_;
+  links_.send_to_all(start);
+  spdlog::info("{} has {} ranks on {} nodes", nspace_, ranks_.size(), placed_.size());
+  input_ = std::make_unique<InputReader>(
+      io_, [this](std::string bytes) { send_input(std::move(bytes)); });
+}
+
+void Coordinator::rank_started(const std::string& node, const Message& message) {
+  const auto member = static_cast<std::uint64_t>(message.number("member"));
+  RankInfo& info = ranks_.at(member);
+  info.pid = message.number("pid");
+  info.started = std::chrono::steady_clock::now();
+  membership_.set_running(member);
+  if (options_.report_bindings) {
+    const std::string cpus = message.text("cpus");
+    spdlog::warn("rank {} on {}: {}", info.rank, node, cpus.empty() ? "not bound" : "cpus " + cpus);
+  }
+}
+
+void Coordinator::rank_exited(const Message& message) {
+  const auto member = static_cast<std::uint64_t>(message.number("member"));
+  RankEnd end;
+  end.code = static_cast<int>(message.number("code"));
+  end.signal = static_cast<int>(message.number("signal"));
+  end.connected = message.flag("connected");
+  end.finalized = message.flag("finalized");
+  if (message.head.contains("error")) end.error = message.text("error");
+  end_rank(member, std::move(end));
+}
+
+// Completes what is known of the end, books it, and draws the consequences.
+void Coordinator::end_rank(std::uint64_t member, RankEnd end) {
+  const auto found = ranks_.find(member);
+  if (found == ranks_.end()) return;
+  const RankInfo& info = found->second;
+  end.rank = info.rank;
+  end.node = membership_.member(member)->node;
+  end.pid = info.pid;
+  end.abort_status = info.abort_status;
+  end.stopped = state_ == State::stopping;
+  if (info.pid > 0) {
+    end.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - info.started).count();
+  }
+  for (const int stream : {1, 2}) {
+    const std::string rest = tagger_.finish(static_cast<std::uint64_t>(info.rank), stream);
+    if (!rest.empty()) output_.write(stream, rest, nullptr);
+  }
+  const bool failed = is_failure(end);
+  membership_.end_member(member, failed ? MemberState::dead : MemberState::finished);
+  outcome_.add(end);
+  ranks_.erase(found);
+  spdlog::info("{}", describe(end));
+
+  if (ranks_.empty()) {
+    finish();
+  } else if (failed && state_ == State::running) {
+    if (options_.on_failure == OnFailure::stop) {
+      stop_ranks();
+    } else {
+      spdlog::warn("{}; the others go on", describe(end));
+      announce({member});
+    }
+  }
+  forget_procs(membership_.procs_of(member));
+}
+
+void Coordinator::announce(const std::vector<std::uint64_t>& dead) {
+  std::vector<Proc> procs;
+  for (const std::uint64_t member : dead) {
+    const std::vector<Proc> identities = membership_.procs_of(member);
+    procs.insert(procs.end(), identities.begin(), identities.end());
+  }
+  Message message("failed");
+  message.head["procs"] = to_json(procs);
+  message.head["targets"] = boost::json::array{nspace_};
+  links_.send_to_all(message);
+}
+
+void Coordinator::agent_lost(const std::string& node, const std::string& reason) {
+  if (state_ == State::finishing) return;
+  if (state_ == State::starting || state_ == State::registering) {
+    fail_start("node " + node + " was lost while the job started: " + reason);
+    return;
+  }
+  spdlog::warn("node {} is lost: {}", node, reason);
+  for (const std::uint64_t member : membership_.lose_node(node)) {
+    RankEnd end;
+    end.node_lost = true;
+    end.error = reason;
+    end_rank(member, std::move(end));
+  }
+}
+
+void Coordinator::agent_process_ended(const std::string& node, const std::string& how) {
+  if (state_ == State::finishing) {
+    if (starter_.running() == 0) io_.stop();
+  } else if (awaited_.contains(node) && !links_.connected(node)) {
+    fail_start("the agent on node " + node + " did not start: " + how);
+  }
+  // Otherwise its connection is gone too, or will be silent: that is what counts.
+}
+
+void Coordinator::fail_start(const std::string& reason) {
+  if (!start_failure_.empty()) return;
+  start_failure_ = reason;
+  if (ranks_.empty() || state_ != State::running) finish();
+}
+
+void Coordinator::on_start_limit() {
+  fail_start("no word from the agent on " + joined(awaited_) + " within " +
+             std::to_string(static_cast<int>(options_.start_seconds)) +
+             " s (--start-timeout); is the node up, and does a firewall let it reach this one?");
+}
+
+void Coordinator::stop_ranks() {
+  state_ = State::stopping;
+  Message message("signal");
+  message.head["signal"] = SIGTERM;
+  links_.send_to_all(message);
+  set_limit(options_.kill_wait_seconds, &Coordinator::on_stop_limit);
+}
+
+void Coordinator::on_stop_limit() {
+  if (killed_) {  // not even SIGKILL ends them: a node that hangs
+    std::set<std::string> nodes;
+    for (const auto& [member, info] : ranks_) nodes.insert(membership_.member(member)->node);
+    spdlog::warn("ranks on {} do not end; leaving them", joined(nodes));
+    finish();
+    return;
+  }
+  killed_ = true;
+  Message message("signal");
+  message.head["signal"] = SIGKILL;
+  links_.send_to_all(message);
+  set_limit(options_.silence_seconds + options_.kill_wait_seconds, &Coordinator::on_stop_limit);
+}
+
+void Coordinator::finish() {
+  if (state_ == State::finishing) return;
+  state_ = State::finishing;
+  links_.send_to_all(Message("finish"));
+  set_limit(kFinishSeconds, &Coordinator::on_finish_limit);
+  if (starter_.running() == 0) io_.stop();
+}
+
+void Coordinator::on_finish_limit() {
+  starter_.kill_all();
+  io_.stop();
+}
+
+void Coordinator::await_signal() {
+  signals_.async_wait([this](const boost::system::error_code& failed, int number) {
+    if (failed) return;
+    forward_signal(number);
+    await_signal();
+  });
+}
+
+void Coordinator::forward_signal(int number) {
+  const auto now = std::chrono::steady_clock::now();
+  const bool ends = number == SIGINT || number == SIGTERM || number == SIGHUP || number == SIGQUIT;
+  if (state_ == State::starting || state_ == State::registering) {
+    if (ends) fail_start("stopped by " + signal_text(number) + " before the ranks had started");
+    return;
+  }
+  if (state_ == State::finishing) return;
+  if (number == SIGINT && last_interrupt_ && now - *last_interrupt_ < kSecondInterrupt) {
+    spdlog::warn("interrupted twice: killing the ranks");
+    killed_ = true;
+    state_ = State::running;  // what ends now ends by the user's wish
+    number = SIGKILL;
+    set_limit(options_.silence_seconds + options_.kill_wait_seconds, &Coordinator::on_stop_limit);
+  } else if (number == SIGINT) {
+    last_interrupt_ = now;
+  }
+  Message message("signal");
+  message.head["signal"] = number;
+  links_.send_to_all(message);
+}
+
+}  // namespace bellows::elastic

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an agent and the coordinator meet: version and proof of the common secret, in both
+// directions, before anything else is said.
+//
+//   coordinator  challenge {version, nonce}
+//   agent        hello     {version, nonce, proof, node}
+//   coordinator  welcome   {proof, node_id}       or  refused {reason}
+#pragma once
+
+#include <boost/asio/io_context.hpp>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+#include "mpi_elastic/agent_settings.h"
+#include "protocol/channel.h"
+
+namespace bellows::elastic {
+
+/// The coordinator answered, and wants no dealings with this agent.
+class Refused : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct Welcome {
+  std::shared_ptr<protocol::Channel> channel;
+  std::uint32_t node_id = 0;
+};
+
+/// Tries the coordinator's addresses in turn until one leads to it, for at most
+/// settings.connect_seconds. Throws Refused, or std::runtime_error that lists what was tried.
+Welcome greet_coordinator(boost::asio::io_context& io, const AgentSettings& settings);
+
+/// The coordinator's side of one greeting.
+class Challenge {
+ public:
+  Challenge();
+  protocol::Message message() const;
+  /// Checks a hello: returns the reason for refusing it, "" if it is good. `welcome` is filled
+  /// with the proof that the agent waits for.
+  std::string check(const protocol::Message& hello, const std::string& secret,
+                    protocol::Message& welcome) const;
+
+ private:
+  std::string nonce_;
+};
+
+}  // namespace bellows::elastic

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who belongs to the job: its nodes, its member processes, and the epochs of the world that were
+// declared from them. Pure bookkeeping of the coordinator: no sockets, no time.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "mpi_elastic/world_spec.h"
+
+namespace bellows::elastic {
+
+enum class MemberState {
+  planned,   // not started yet
+  running,   // forked by its node's agent
+  finished,  // ended in order
+  dead,      // ended otherwise, or its node is lost
+};
+
+struct Member {
+  std::uint64_t id = 0;
+  std::string node;
+  MemberState state = MemberState::planned;
+};
+
+class Membership {
+ public:
+  /// `base`: the part of the namespaces' names before the @.
+  explicit Membership(std::string base) : base_(std::move(base)) {}
+
+  /// A node that is to have an agent; its id is new each time, also for a name seen before.
+  std::uint32_t add_node(const std::string& name);
+  /// The id of a node that was added and not lost. Throws std::out_of_range.
+  std::uint32_t node_id(const std::string& name) const { return nodes_.at(name); }
+  /// The node's members die with it. Returns those that were alive.
+  std::vector<std::uint64_t> lose_node(const std::string& name);
+  bool has_node(const std::string& name) const { return nodes_.contains(name); }
+
+  /// A new member on a known node.
+  std::uint64_t add_member(const std::string& node);
+  /// False when the member is unknown or had ended before.
+  bool end_member(std::uint64_t id, MemberState how);
+  void set_running(std::uint64_t id);
+  const Member* member(std::uint64_t id) const;
+  /// Members that are planned or running.
+  std::size_t alive() const;
+
+  /// A new epoch of all members that are planned or running, node by node in the order in which
+  /// the nodes were added, each node's members in the order of their ids. Throws std::runtime_error
+  /// when there is none, or after 65535 epochs.
+  const WorldSpec& declare_epoch();
+  const WorldSpec* world(const std::string& nspace) const;
+  const std::map<std::string, WorldSpec>& worlds() const { return worlds_; }
+
+  /// The process of this member in the newest epoch, if it is in it.
+  std::optional<Proc> newest_proc(std::uint64_t member) const;
+  /// Every identity that the member has had.
+  std::vector<Proc> procs_of(std::uint64_t member) const;
+  /// True when the process has ended, or never was.
+  bool gone(const Proc& proc) const;
+
+ private:
+  std::string base_;
+  std::map<std::string, std::uint32_t> nodes_;  // name -> id
+  std::map<std::uint64_t, Member> members_;
+  std::map<std::string, WorldSpec> worlds_;  // by namespace
+  std::string newest_;
+  std::uint32_t next_node_ = 0;
+  std::uint64_t next_member_ = 1;
+  std::uint32_t next_epoch_ = 1;
+};
+
+}  // namespace bellows::elastic

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mpi_elastic/run_options.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <boost/program_options.hpp>
+#include <charconv>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+
+#include "config.h"
+
+namespace bellows::elastic {
+namespace po = boost::program_options;
+namespace {
+
+constexpr const char* kUsage =
+    "usage: bellows-run [OPTIONS] PROGRAM [ARGUMENTS…]\n"
+    "\n"
+    "Starts an MPI program: on the nodes of the Slurm allocation it is called in, else here.\n";
+
+po::options_description make_options() {
+  po::options_description all;
+  po::options_description place("Where and how many");
+  place.add_options()("ranks,n", po::value<int>()->value_name("N"),
+                      "number of ranks [Slurm's number of tasks, else one per node or core]")(
+      "ranks-per-node", po::value<int>()->value_name("N"), "ranks on each node, at most")(
+      "local-nodes", po::value<int>()->value_name("N"),
+      "run on this machine as if it were N nodes, also inside an allocation")(
+      "chdir,D", po::value<std::string>()->value_name("DIR"), "folder of the ranks [this one]")(
+      "bind-to", po::value<std::string>()->value_name("WHAT")->default_value("auto"),
+      "core: an equal share of the node's cores for each rank; none; auto: core if there are "
+      "enough, else none")("gpus-per-rank", po::value<int>()->value_name("N")->default_value(0),
+                           "give each rank its own N of the node's GPUs (CUDA_VISIBLE_DEVICES)");
+  po::options_description output("Output");
+  output.add_options()("tag-output", "begin each line with the rank that wrote it")(
+      "report-bindings", "say which cores each rank got")("verbose,v", "say what happens when");
+  po::options_description failure("Failures and limits");
+  failure.add_options()(
+      "on-failure", po::value<std::string>()->value_name("stop|continue")->default_value("stop"),
+      "when a rank fails: stop the others, or tell them (ULFM) and let them go on")(
+      "kill-wait", po::value<double>()->value_name("SECONDS")->default_value(5),
+      "between SIGTERM and SIGKILL when ranks are stopped")(
+      "start-timeout", po::value<double>()->value_name("SECONDS")->default_value(60),
+      "for all nodes to report")("silence-timeout",
+                                 po::value<double>()->value_name("SECONDS")->default_value(10),
+                                 "without a sign of life after which a node is lost")(
+      "port", po::value<std::string>()->value_name("PORT[-PORT]"),
+      "where to listen for the agents [any free port]");
+  po::options_description other("Other");
+  other.add_options()("agent", po::value<std::string>()->value_name("FILE"),
+                      "bellows-agent [beside this program, else in PATH]")("help,h", "this text")(
+      "version", "the version");
+  all.add(place).add(output).add(failure).add(other);
+  return all;
+}
+
+int positive(const po::variables_map& values, const char* name, int least) {
+  const int value = values[name].as<int>();
+  if (value < least) {
+    throw UsageError("--" + std::string(name) + "=" + std::to_string(value) +
+                     ": must be at least " + std::to_string(least));
+  }
+  return value;
+}
+
+double seconds(const po::variables_map& values, const char* name) {
+  const double value = values[name].as<double>();
+  if (!(value > 0) || value > 1e6) {
+    throw UsageError("--" + std::string(name) + ": must be a number of seconds above 0");
+  }
+  return value;
+}
+
+std::pair<std::uint16_t, std::uint16_t> port_range(const std::string& text) {
+  const auto number = [&](std::string_view part) {
+    std::uint16_t port = 0;
+    const auto [end, failed] = std::from_chars(part.data(), part.data() + part.size(), port);
+    if (failed != std::errc() || end != part.data() + part.size() || port == 0) {
+      throw UsageError("--port=" + text + ": must be PORT or PORT-PORT, each from 1 to 65535");
+    }
+    return port;
+  };
+  const std::size_t dash = text.find('-');
+  const std::string_view whole(text);
+  const auto first = number(whole.substr(0, dash));
+  const auto last = dash == std::string::npos ? first : number(whole.substr(dash + 1));
+  if (last < first) throw UsageError("--port=" + text + ": the second port is below the first");
+  return {first, last};
+}
+
+// Beside this program, else wherever PATH has it.
+std::string default_agent() {
+  std::error_code failed;
+  const auto own = std::filesystem::read_symlink("/proc/self/exe", failed);
+  if (!failed) {
+    const auto beside = own.parent_path() / "bellows-agent";
+    if (access(beside.c_str(), X_OK) == 0) return beside.string();
+  }
+  return "bellows-agent";
+}
+
+// Options end where the program's name stands: what follows is the program's own.
+int count_own_arguments(int argc, char** argv, const po::options_description& options) {
+  int i = 1;
+  while (i < argc) {
+    const std::string argument = argv[i];
+    if (argument == "--") return i;
+    if (argument.size() < 2 || argument[0] != '-') return i;
+    const bool is_long = argument[1] == '-';
+    const std::size_t equals = argument.find('=');
+    const po::option_description* option =
+        is_long
+            ? options.find_nothrow(
+                  argument.substr(2, equals == std::string::npos ? std::string::npos : equals - 2),
+                  true)
+            : options.find_nothrow(argument.substr(0, 2), false);
+    const bool takes_value = option != nullptr && option->semantic()->max_tokens() > 0;
+    const bool value_attached = is_long ? equals != std::string::npos : argument.size() > 2;
+    i += takes_value && !value_attached ? 2 : 1;
+  }
+  return std::min(i, argc);
+}
+
+}  // namespace
+
+RunOptions parse_run_options(int argc, char** argv) {
+  const po::options_description description = make_options();
+  const int own = count_own_arguments(argc, argv, description);
+  po::variables_map values;
+  try {
+    po::store(po::command_line_parser(own, argv).options(description).positional({}).run(), values);
+    po::notify(values);
+  } catch (const po::error& wrong) {
+    throw UsageError(wrong.what());
+  }
+  if (values.contains("help")) {
+    std::cout << kUsage << description << "\nSee bellows-run(1).\n";
+    std::exit(0);
+  }
+  if (values.contains("version")) {
+    std::cout << "bellows-run " BELLOWS_VERSION "\n";
+    std::exit(0);
+  }
+
+  RunOptions options;
+  for (int i = own; i < argc; ++i) {
+    if (i == own && std::string_view(argv[i]) == "--") continue;
+    options.program.emplace_back(argv[i]);
+  }
+  if (options.program.empty()) throw UsageError("no program named");
+  if (values.contains("ranks")) options.ranks = positive(values, "ranks", 1);
+  if (values.contains("ranks-per-node")) {
+    options.ranks_per_node = positive(values, "ranks-per-node", 1);
+  }
+  if (values.contains("local-nodes")) options.local_nodes = positive(values, "local-nodes", 1);
+  options.directory = values.contains("chdir") ? values["chdir"].as<std::string>()
+                                               : std::filesystem::current_path().string();
+  options.bind = values["bind-to"].as<std::string>();
+  try {
+    bind_policy(options.bind);
+  } catch (const std::invalid_argument& wrong) {
+    throw UsageError(std::string("--bind-to: ") + wrong.what());
+  }
+  options.gpus_per_rank = positive(values, "gpus-per-rank", 0);
+  options.tag_output = values.contains("tag-output");
+  options.report_bindings = values.contains("report-bindings");
+  options.verbose = values.contains("verbose");
+  const std::string on_failure = values["on-failure"].as<std::string>();
+  if (on_failure != "stop" && on_failure != "continue") {
+    throw UsageError("--on-failure: '" + on_failure + "' is not one of stop, continue");
+  }
+  options.on_failure = on_failure == "stop" ? OnFailure::stop : OnFailure::go_on;
+  options.kill_wait_seconds = seconds(values, "kill-wait");
+  options.start_seconds = seconds(values, "start-timeout");
+  options.silence_seconds = seconds(values, "silence-timeout");
+  if (values.contains("port")) options.ports = port_range(values["port"].as<std::string>());
+  options.agent = values.contains("agent") ? values["agent"].as<std::string>() : default_agent();
+  return options;
+}
+
+}  // namespace bellows::elastic

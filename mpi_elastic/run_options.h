@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line of bellows-run.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "mpi_elastic/binding.h"
+
+namespace bellows::elastic {
+
+enum class OnFailure {
+  stop,   // the failure of one rank ends the others
+  go_on,  // the others are told (PMIx event, ULFM) and go on
+};
+
+struct RunOptions {
+  std::optional<int> ranks;
+  std::optional<int> ranks_per_node;
+  std::optional<int> local_nodes;  // run here, as so many nodes, even inside an allocation
+  std::vector<std::string> program;
+  std::string directory;
+  std::string bind = "auto";
+  int gpus_per_rank = 0;
+  bool tag_output = false;
+  bool report_bindings = false;
+  bool verbose = false;
+  OnFailure on_failure = OnFailure::stop;
+  double start_seconds = 60;
+  double silence_seconds = 10;
+  double kill_wait_seconds = 5;
+  std::pair<std::uint16_t, std::uint16_t> ports{0, 0};  // 0-0: any
+  std::string agent;                                    // path of bellows-agent
+};
+
+/// Wrong use; `what()` names the option and the allowed values.
+class UsageError : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// Prints help or version and exits with 0 where asked for. Throws UsageError.
+RunOptions parse_run_options(int argc, char** argv);
+
+}  // namespace bellows::elastic
