@@ -96,7 +96,7 @@ container_start() {
     --shm-size 1g -v "$DIR/etc/hosts:/etc/hosts:ro" -v "$DIR/etc:/etc/slurm:ro" \
     -v "$DIR/secret:/run/bellows-secret:ro" -v "$DIR/log:/var/log/slurm" \
     -v "$DIR/home:/home/ember" -v "$ROOT:/bellows:ro" \
-    "$IMAGE" /bellows/scripts/cluster.d/boot "$role" >"$DIR/log/start-$node" 2>&1 || {
+    "$IMAGE" /bellows/scripts/cluster.d/boot "$role" >"$DIR/log/start-$node" 2>&1 {CLUSTER_LOCK}<&- || {
     sed "s/^/  | $node: /" "$DIR/log/start-$node" >&2
     return 1
   }
@@ -116,6 +116,13 @@ cluster_wait() {
   }
 }
 
+# Containers are made by one script at a time: one that was killed may still have some in the making,
+# which hold the lock as well.
+cluster_lock() {
+  exec {CLUSTER_LOCK}<"$ROOT/scripts/cluster"
+  flock "$CLUSTER_LOCK"
+}
+
 cluster_up() {
   local count=$1 node pids=() failed=0 pid i
   if cluster_is_up; then
@@ -123,6 +130,7 @@ cluster_up() {
     (($(cluster_running | wc -l) == count + 1)) || die "cluster '$NAME' is up, but not all of its containers run (scripts/cluster status --name $NAME)"
     return
   fi
+  cluster_lock
   cluster_down # what an earlier attempt may have left
   mkdir -p "$DIR"
   trap 'cluster_down' EXIT
@@ -142,6 +150,7 @@ cluster_up() {
   # shellcheck disable=SC2046 # one word a node
   cluster_wait idle $(cluster_nodes) || die "cluster '$NAME' did not come up"
   touch "$DIR/ready"
+  exec {CLUSTER_LOCK}<&-
   trap - EXIT
 }
 
@@ -166,6 +175,7 @@ cluster_add() {
   cluster_need_up
   if [[ $node != n* ]] || ! is_number "${node#n}" "$NODE_LIMIT"; then die "node '$node': n1 to n$NODE_LIMIT"; fi
   ! grep -qx -- "$node" "$DIR/nodes" || die "cluster '$NAME' has a node '$node' already"
+  cluster_lock
   echo "$node" >>"$DIR/nodes"
   write_slurm_conf
   on_ctl scontrol reconfigure
