@@ -96,7 +96,7 @@ container_start() {
     --shm-size 1g -v "$DIR/etc/hosts:/etc/hosts:ro" -v "$DIR/etc:/etc/slurm:ro" \
     -v "$DIR/secret:/run/bellows-secret:ro" -v "$DIR/log:/var/log/slurm" \
     -v "$DIR/home:/home/ember" -v "$ROOT:/bellows:ro" \
-    "$IMAGE" /bellows/scripts/cluster.d/boot "$role" >"$DIR/log/start-$node" 2>&1 {CLUSTER_LOCK}<&- || {
+    "$IMAGE" /bellows/scripts/cluster.d/boot "$role" >"$DIR/log/start-$node" 2>&1 9<&- || {
     sed "s/^/  | $node: /" "$DIR/log/start-$node" >&2
     return 1
   }
@@ -119,8 +119,8 @@ cluster_wait() {
 # Containers are made by one script at a time: one that was killed may still have some in the making,
 # which hold the lock as well.
 cluster_lock() {
-  exec {CLUSTER_LOCK}<"$ROOT/scripts/cluster"
-  flock "$CLUSTER_LOCK"
+  exec 9<"$ROOT/scripts/cluster"
+  flock 9
 }
 
 cluster_up() {
@@ -150,7 +150,7 @@ cluster_up() {
   # shellcheck disable=SC2046 # one word a node
   cluster_wait idle $(cluster_nodes) || die "cluster '$NAME' did not come up"
   touch "$DIR/ready"
-  exec {CLUSTER_LOCK}<&-
+  exec 9<&-
   trap - EXIT
 }
 
