@@ -1,0 +1,5 @@
+# SPDX-License-Identifier: Apache-2.0
+# Checks of trainer/ that need several ranks.
+$(call test_program,trainer_ranks,tests/programs/trainer_ranks.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
+$(O)/obj/tests/programs/trainer_%.o: EXTRA_FLAGS := $(trainer_FLAGS)
+TORCH_OBJS += $(O)/obj/tests/programs/trainer_ranks.o
