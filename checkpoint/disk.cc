@@ -83,6 +83,8 @@ int write_fully(int fd, std::span<const std::byte> bytes, std::uint64_t offset) 
   return 0;
 }
 
+int sync_to_disk(int fd) { return ::fsync(fd) == 0 ? 0 : errno; }
+
 InputFile::InputFile(std::filesystem::path file) : path_(std::move(file)) {
   // O_NONBLOCK: a FIFO must not hold us up.
   fd_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));

@@ -35,6 +35,9 @@ class Descriptor {
 int read_fully(int fd, std::span<std::byte> bytes, std::uint64_t offset);
 int write_fully(int fd, std::span<const std::byte> bytes, std::uint64_t offset);
 
+/// fsync. 0, or errno.
+int sync_to_disk(int fd);
+
 /// A regular file opened for reading. Throws Error (kIo).
 class InputFile {
  public:

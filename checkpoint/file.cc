@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <future>
 #include <stdexcept>
 #include <vector>
 
@@ -121,9 +122,13 @@ Info write(const std::filesystem::path& file, const State& state, std::int64_t s
   if (backing.error != 0) throw system_error(file, "cannot write", backing.error);
 
   seal.info.size = backing.end;
+  // The disk takes the bytes while they are hashed; commit() waits for what remains, the seal.
+  auto synced = std::async(std::launch::async, sync_to_disk, output.fd());
   int error = 0;
   seal.xxh64 = hash_body(output.fd(), backing.end, error);
+  const int sync_error = synced.get();
   if (error != 0) throw system_error(file, "cannot read back", error);
+  if (sync_error != 0) throw system_error(file, "cannot write to disk", sync_error);
   error = write_fully(output.fd(), encode_seal(seal), 0);
   if (error != 0) throw system_error(file, "cannot write", error);
   output.commit();

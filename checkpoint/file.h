@@ -2,7 +2,9 @@
 // One checkpoint in one file: written in whole or not at all, read only when every byte of it is
 // what was written. docs/checkpoint-format.md describes the bytes.
 //
-// All functions may be called from any thread; those that use HDF5 take turns. HDF5 prints nothing.
+// All functions may be called from any thread; those that use HDF5 take turns. Where others in the
+// process use HDF5 in other threads meanwhile, it has to be a thread-safe build. HDF5 prints
+// nothing.
 #pragma once
 
 #include <cstdint>

@@ -85,8 +85,12 @@ Attribute empty_attribute(const Manifest::AttributeEntry& entry) {
   throw Mismatch("unknown attribute type " + entry.type);
 }
 
-Attribute get(hid_t object, const std::string& name, const Manifest::AttributeEntry& entry) {
+Attribute get(hid_t object, const std::string& name, const Manifest::AttributeEntry& entry,
+              std::uint64_t file_size) {
+  if (entry.length > file_size) throw Mismatch("attribute " + name + " is larger than the file");
   Attribute value = empty_attribute(entry);
+  if (attribute_bytes(value).size() != entry.length)
+    throw Mismatch("attribute " + name + " is listed with a wrong length");
   const Handle type = type_of(value);
   std::string bytes = attribute_bytes(value);
   bytes.resize(std::max<std::size_t>(bytes.size(), H5Tget_size(type)));
@@ -232,13 +236,19 @@ void write_layout(hid_t file, const State& state, const Info& info) {
   put(file, "created", Attribute(info.created));
   put(file, "step", Attribute(info.step));
 
-  const Manifest manifest = make_manifest(state, info);
+  Manifest manifest{info.step, info.created, {}, {}};
   Groups groups(file, group_for_writing);
-  for (const auto& [path, value] : state.attributes()) put(groups.of(path), link_name(path), value);
-  for (const auto& [path, tensor] : state.tensors())
+  for (const auto& [path, value] : state.attributes()) {
+    manifest.attributes[path] = entry_of(value);
+    put(groups.of(path), link_name(path), value);
+  }
+  // One by one, so that the disk works on one tensor while the next one's checksum is computed.
+  for (const auto& [path, tensor] : state.tensors()) {
+    const auto entry = entry_of(tensor);
     put_dataset(groups.of(path), link_name(path), h5::element_type(tensor.element()),
-                space_of(tensor.shape()), tensor.data(), tensor.bytes().size(),
-                manifest.tensors.at(path).crc32);
+                space_of(tensor.shape()), tensor.data(), tensor.bytes().size(), entry.crc32);
+    manifest.tensors[path] = entry;
+  }
   put_manifest(file, manifest);
   put(file, "complete", Attribute(true));
 }
@@ -251,7 +261,7 @@ State read_layout(hid_t file, const Info& info, bool keep,
   Groups groups(file, group_for_reading);
   try {
     for (const auto& [path, entry] : manifest.attributes)
-      state.set(path, get(groups.of(path), link_name(path), entry));
+      state.set(path, get(groups.of(path), link_name(path), entry, info.size));
     for (const auto& [path, entry] : manifest.tensors) {
       if (wanted && !wanted(path)) continue;
       Tensor tensor = get_tensor(groups.of(path), link_name(path), entry, info.size);

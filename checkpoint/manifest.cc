@@ -46,16 +46,13 @@ std::string_view attribute_type(const Attribute& value) {
   return kNames.at(value.index());
 }
 
-Manifest make_manifest(const State& state, const Info& info) {
-  Manifest manifest{info.step, info.created, {}, {}};
-  for (const auto& [path, tensor] : state.tensors())
-    manifest.tensors[path] = {tensor.element(), tensor.shape(), crc32_of(tensor.bytes())};
-  for (const auto& [path, value] : state.attributes()) {
-    const std::string bytes = attribute_bytes(value);
-    manifest.attributes[path] = {std::string(attribute_type(value)), bytes.size(),
-                                 crc32_of_text(bytes)};
-  }
-  return manifest;
+Manifest::TensorEntry entry_of(const Tensor& tensor) {
+  return {tensor.element(), tensor.shape(), crc32_of(tensor.bytes())};
+}
+
+Manifest::AttributeEntry entry_of(const Attribute& value) {
+  const std::string bytes = attribute_bytes(value);
+  return {std::string(attribute_type(value)), bytes.size(), crc32_of_text(bytes)};
 }
 
 std::string to_json(const Manifest& manifest) {

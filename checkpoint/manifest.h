@@ -36,8 +36,10 @@ struct Manifest {
   std::map<std::string, AttributeEntry> attributes;
 };
 
-/// Computes every checksum: reads all of the state's memory.
-Manifest make_manifest(const State& state, const Info& info);
+/// Their entries; both compute the checksum, so read all of the value.
+Manifest::TensorEntry entry_of(const Tensor& tensor);
+Manifest::AttributeEntry entry_of(const Attribute& value);
+
 std::string to_json(const Manifest& manifest);
 /// Throws std::runtime_error when it is not one.
 Manifest manifest_from_json(std::string_view text);

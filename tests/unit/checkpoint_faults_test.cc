@@ -49,10 +49,15 @@ class CheckpointFaultsTest : public CheckpointTest {
 
 TEST_F(CheckpointFaultsTest, DataReachTheDiskBeforeTheNameAndTheNameBeforeSuccess) {
   const int rename = number_of("rename");
-  EXPECT_LT(number_of("pwrite", true), number_of("fsync"));
-  EXPECT_LT(number_of("fsync"), rename);
+  const auto is_sync = [](const std::string& name) { return name == "fsync"; };
+  const auto before_rename = calls_.begin() + rename - 1;
+  const auto sync = std::find_if(std::make_reverse_iterator(before_rename), calls_.rend(), is_sync);
+  ASSERT_NE(sync, calls_.rend());
+  const int last_sync = static_cast<int>(calls_.rend() - sync);
+  EXPECT_LT(number_of("pwrite", true), last_sync);
+  EXPECT_LT(number_of("ftruncate", true), last_sync);
+  EXPECT_LT(last_sync, rename);
   EXPECT_LT(rename, number_of("fsync", true));
-  EXPECT_LT(number_of("ftruncate", true), number_of("fsync"));
 }
 
 TEST_F(CheckpointFaultsTest, NoSpaceAtAnyCall) {
@@ -198,7 +203,9 @@ TEST_F(CheckpointFaultsTest, FoldersThatCannotBeWrittenTo) {
   EXPECT_NE(error->detail().find("not a regular file"), std::string::npos);
   std::filesystem::remove(path("folder.h5"));
 
-  std::filesystem::permissions(folder_, std::filesystem::perms(0555));
+  using std::filesystem::perms;
+  std::filesystem::permissions(
+      folder_, perms::owner_read | perms::owner_exec | perms::others_read | perms::others_exec);
   const int status = in_child([&] {
     if (::geteuid() == 0 && ::setresuid(65534, 65534, 65534) != 0) ::_exit(1);
     const auto refused = error_of([&] { write(path("a.h5"), new_, 2); });
