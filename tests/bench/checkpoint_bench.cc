@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -68,6 +69,7 @@ double milliseconds(Work work) {
 
 void plain_write(const fs::path& file, const State& state) {
   const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (fd < 0) throw std::runtime_error("cannot create " + file.string());
   for (const auto& [path, tensor] : state.tensors()) {
     const auto bytes = tensor.bytes();
     if (::write(fd, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
@@ -111,7 +113,8 @@ class Peer {
 
 double quantile(std::vector<double> samples, double q) {
   std::ranges::sort(samples);
-  return samples[static_cast<std::size_t>(q * static_cast<double>(samples.size() - 1) + 0.5)];
+  return samples[static_cast<std::size_t>(
+      std::lround(q * static_cast<double>(samples.size() - 1)))];
 }
 
 using Samples = std::map<std::string, std::vector<double>>;
