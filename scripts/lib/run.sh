@@ -31,10 +31,9 @@ in_image_run() {
 }
 
 # project_build DIR [CONFIGURE OPTIONS…]: configures DIR (relative to the tree) if that is due or
-# the options changed, and makes everything. Warnings are errors in CI.
+# the options changed, and makes everything. The compiler is the image's: warnings are errors.
 project_build() {
   local dir=$1
   shift
-  [[ -z ${CI:-} ]] || set -- --enable-werror "$@"
-  logged "make-$dir" in_image_run /bellows/scripts/lib/make "$dir" "$@"
+  logged "make-$dir" in_image_run /bellows/scripts/lib/make "$dir" --enable-werror "$@"
 }
