@@ -257,7 +257,9 @@ void Agent::rank_ended(std::uint64_t member, int status) {
   message.head["finalized"] = rank.finalized;
   message.head["connected"] = rank.connected;
   channel_->send(message);
-  host_.deregister(rank.proc);
+  // A rank that died is left to the library, which notices the end of its connection and then no
+  // longer waits for it in collectives; deregistering it would keep the library from noticing.
+  if (rank.finalized) host_.deregister(rank.proc);
 }
 
 Agent::Rank* Agent::rank_of(const Proc& proc) {

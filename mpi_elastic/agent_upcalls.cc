@@ -22,7 +22,12 @@ pmix_status_t collective_status(const Message& answer) {
 }  // namespace
 
 void Agent::on_connected(const Proc& who) {
-  if (Rank* rank = rank_of(who)) rank->connected = true;
+  Rank* rank = rank_of(who);
+  if (rank == nullptr || rank->connected) return;
+  const bool first =
+      std::none_of(ranks_.begin(), ranks_.end(), [](const auto& r) { return r.second.connected; });
+  if (first) channel_->send(Message("uses-mpi"));
+  rank->connected = true;
 }
 
 void Agent::on_finalized(const Proc& who) {

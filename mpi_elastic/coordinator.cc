@@ -227,9 +227,18 @@ void Coordinator::end_rank(std::uint64_t member, RankEnd end) {
     } else {
       spdlog::warn("{}; the others go on", describe(end));
       announce({member});
+      died_before_init_ = died_before_init_ || !end.connected;
+      check_incomplete_world();
     }
   }
   forget_procs(membership_.procs_of(member));
+}
+
+// The first world needs everyone: without one of them MPI_Init would not return in the others.
+void Coordinator::check_incomplete_world() {
+  if (state_ != State::running || !uses_mpi_ || !died_before_init_) return;
+  spdlog::warn("a rank has ended before MPI_Init: the world cannot form; stopping the others");
+  stop_ranks();
 }
 
 void Coordinator::announce(const std::vector<std::uint64_t>& dead) {

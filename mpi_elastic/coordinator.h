@@ -58,6 +58,7 @@ class Coordinator {
   void rank_started(const std::string& node, const Message& message);
   void rank_exited(const Message& message);
   void end_rank(std::uint64_t member, RankEnd end);
+  void check_incomplete_world();
   void announce(const std::vector<std::uint64_t>& dead);
   void fail_start(const std::string& reason);
   void stop_ranks();
@@ -118,7 +119,9 @@ class Coordinator {
   std::map<std::int64_t, ModexRequest> modex_;
   std::int64_t next_modex_ = 1;
   std::string start_failure_;
-  bool killed_ = false;  // `stopping` has come to SIGKILL
+  bool uses_mpi_ = false;          // some rank has called MPI_Init
+  bool died_before_init_ = false;  // some rank ended in failure without
+  bool killed_ = false;            // `stopping` has come to SIGKILL
   std::optional<std::chrono::steady_clock::time_point> last_interrupt_;
 };
 
