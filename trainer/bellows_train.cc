@@ -84,6 +84,11 @@ int run(int argc, char** argv) {
     return kSuccess;
   }
 
+  if (std::getenv("PMIX_NAMESPACE") == nullptr) {
+    complain("not started by a launcher; use: bellows-run [-n RANKS] bellows-train ...");
+    return kUsage;
+  }
+
   try {
     World world = World::open();
     int code = kFailure;

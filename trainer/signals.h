@@ -4,7 +4,8 @@
 
 namespace bellows::trainer {
 
-/// Takes over SIGTERM and SIGUSR1, and lets SIGPIPE pass (a dead peer's socket is an error code).
+/// Takes over SIGTERM and SIGUSR1. A dead peer's socket and a file that grows beyond a limit become
+/// error codes.
 void catch_stop_signals();
 
 /// The number of the signal that came to this rank, or 0.

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# What bellows-train says when it is called wrongly, or with data it cannot use: one message, what
+# is allowed, exit code 2, no hang.
+# shellcheck source=../lib/train.sh
+. "$ROOT/tests/lib/train.sh"
+
+once() { expect_equal "$(grep -c "$1" <<<"$ERR")" 1; }
+
+test_an_unknown_option_is_named_once() {
+  expect_exit 2 train 3 --colour red
+  once '^bellows-train: --colour: unknown option'
+}
+
+test_an_unknown_model_names_the_models_there_are() {
+  expect_exit 2 train 3 --model vgg --data fashion-mnist
+  once '^bellows-train: --model vgg: use one of mlp, cnn, resnet18, transformer'
+}
+
+test_unknown_data_name_the_kinds_there_are() {
+  expect_exit 2 train 2 --model cnn --data imagenet:/x
+  once '^bellows-train: --data imagenet:/x: unknown kind'
+  expect_contains "$ERR" 'fashion-mnist[:DIR], cifar10[:DIR], hdf5:FILE or text:FILE'
+}
+
+test_missing_data_name_the_file() {
+  expect_exit 2 train 2 --model cnn --data fashion-mnist:/none
+  once '^bellows-train: /none/train-images-idx3-ubyte'
+}
+
+test_a_truncated_file_is_named_with_the_offset() {
+  data
+  gunzip mnist/train-images-idx3-ubyte.gz
+  truncate -s 100000 mnist/train-images-idx3-ubyte
+  expect_exit 2 train 2 --model cnn --data fashion-mnist:mnist
+  once 'train-images-idx3-ubyte: truncated at offset 100000'
+}
+
+test_data_that_one_rank_cannot_read_end_all_ranks() {
+  data
+  cp -r mnist other
+  rm other/t10k-labels-idx1-ubyte.gz
+  cat >rank.sh <<'END'
+folder=mnist
+[[ $PMIX_RANK != 1 ]] || folder=other
+exec bellows-train --model mlp --data fashion-mnist:$folder
+END
+  expect_exit 2 bellows-run -n 3 bash rank.sh
+  once '^bellows-train: rank 1: other/t10k-labels-idx1-ubyte\[.gz\]: no such file'
+}
+
+test_cuda_without_cuda_is_refused_clearly() {
+  ! ldd "$(command -v bellows-train)" | grep -q cudart || skip "this build has CUDA"
+  expect_exit 2 train 2 --model mlp --data fashion-mnist --device cuda
+  once 'built without CUDA'
+}
+
+test_a_model_that_does_not_suit_the_data_is_refused() {
+  data
+  expect_exit 2 train 1 --model cnn --data hdf5:vectors.h5
+  once '^bellows-train: --model cnn: needs images'
+}
+
+test_without_a_launcher_it_says_how_to_start_it() {
+  expect_exit 2 bellows-train --model mlp --data fashion-mnist
+  expect_equal "$ERR" \
+    'bellows-train: not started by a launcher; use: bellows-run [-n RANKS] bellows-train ...'
+}
+
+test_help_is_grouped_and_printed_once() {
+  expect_exit 0 train 2 --help
+  for group in 'What to train' 'How to train' 'When to stop' 'Checkpoints' 'Machine and output'; do
+    expect_equal "$(grep -c "^$group" <<<"$OUT")" 1
+  done
+}
+
+test_the_command_line_wins_over_a_config_file() {
+  data
+  printf 'model = mlp\ndata = fashion-mnist:mnist\nsteps = 3 # few\n' >run.conf
+  expect_exit 0 train 2 --config run.conf --steps 2
+  expect_matches "${OUT##*$'\n'}" '^result: .* steps=2 '
+  echo 'stepps = 3' >>run.conf
+  expect_exit 2 train 2 --config run.conf
+  once 'run.conf: --stepps: unknown option'
+}
