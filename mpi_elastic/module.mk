@@ -2,15 +2,14 @@
 # bellows-run, bellows-agent and the library that takes a world from them.
 $(call library,mpi_elastic,mpi_elastic/world.cc)
 
-# What the launcher's two programs share.
+# What the launcher's two programs share, and those of their parts that tests look at.
 $(call library,launcher,$(addprefix mpi_elastic/,world_spec.cc process.cc network.cc \
   agent_settings.cc greeting.cc binding.cc rank_environment.cc membership.cc rendezvous.cc \
-  name_service.cc requests.cc job_folder.cc))
+  name_service.cc requests.cc job_folder.cc run_options.cc allocation.cc job_outcome.cc output.cc \
+  agent_links.cc rank_process.cc))
 
 launcher_LIBS = $(SPDLOG_LIBS) $(BOOST_LIBS) $(OPENSSL_LIBS) $(HWLOC_LIBS)
 $(call program,bellows-agent,$(addprefix mpi_elastic/,bellows_agent.cc agent.cc agent_upcalls.cc \
-  rank_process.cc pmix_host.cc pmix_info.cc pmix_upcalls.cc),launcher protocol,\
-  $(PMIX_LIBS) $(launcher_LIBS))
-$(call program,bellows-run,$(addprefix mpi_elastic/,bellows_run.cc run_options.cc allocation.cc \
-  coordinator.cc coordinator_services.cc agent_links.cc agent_starter.cc job_outcome.cc output.cc \
-  input.cc),launcher protocol,$(launcher_LIBS))
+  pmix_host.cc pmix_info.cc pmix_upcalls.cc),launcher protocol,$(PMIX_LIBS) $(launcher_LIBS))
+$(call program,bellows-run,$(addprefix mpi_elastic/,bellows_run.cc coordinator.cc \
+  coordinator_services.cc agent_starter.cc input.cc),launcher protocol,$(launcher_LIBS))
