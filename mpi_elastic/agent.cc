@@ -159,6 +159,8 @@ std::vector<std::string> Agent::environment_of(const World& world, std::uint32_t
   place.size = world.spec.size();
   place.local_rank = rank - mine.first;
   place.local_size = mine.count;
+  place.node = static_cast<std::uint32_t>(&mine - world.spec.nodes.data());
+  place.nodes = static_cast<std::uint32_t>(world.spec.nodes.size());
   place.cores = topology_.cores();
   place.gpus_per_rank = world.gpus_per_rank;
   place.network = network_;

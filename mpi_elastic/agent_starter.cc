@@ -70,6 +70,11 @@ void AgentStarter::wait_for(const std::string& node) {
       });
 }
 
+void AgentStarter::kill_one(const std::string& node) {
+  const auto found = processes_.find(node);
+  if (found != processes_.end()) kill(found->second->pid, SIGKILL);
+}
+
 void AgentStarter::kill_all() {
   for (auto& [node, child] : processes_) kill(child->pid, SIGKILL);
 }

@@ -260,6 +260,7 @@ void Coordinator::agent_lost(const std::string& node, const std::string& reason)
     return;
   }
   spdlog::warn("node {} is lost: {}", node, reason);
+  starter_.kill_one(node);
   for (const std::uint64_t member : membership_.lose_node(node)) {
     RankEnd end;
     end.node_lost = true;

@@ -70,6 +70,8 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& user,
     set_variable(environment, "SLURM_PROCID", rank);
     set_variable(environment, "SLURM_NTASKS", size);
     set_variable(environment, "SLURM_LOCALID", local_rank);
+    set_variable(environment, "SLURM_NODEID", std::to_string(place.node));
+    set_variable(environment, "SLURM_NNODES", std::to_string(place.nodes));
   }
   const int threads = std::max(1, place.cores / static_cast<int>(std::max(1U, place.local_size)));
   set_default(environment, "OMP_NUM_THREADS", std::to_string(threads));

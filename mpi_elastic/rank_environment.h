@@ -13,6 +13,8 @@ struct RankPlace {
   std::uint32_t size = 0;
   std::uint32_t local_rank = 0;
   std::uint32_t local_size = 0;
+  std::uint32_t node = 0;  // index among the nodes of the world
+  std::uint32_t nodes = 1;
   int cores = 1;              // of the node, that the job may use
   int gpus_per_rank = 0;      // 0: leave CUDA_VISIBLE_DEVICES alone
   std::string network;        // "10.88.0.0/16": where MPI's TCP connections go; "" = MPI chooses
