@@ -28,9 +28,13 @@ bool is_first_rank() {
 
 void complain(const std::string& text) { fmt::print(stderr, "bellows-train: {}\n", text); }
 
+// --threads, else OMP_NUM_THREADS (which the launcher sets, or the user), else a fair share. Every
+// rank takes part in finding the share.
 int use_threads(const Options& options, Team& team) {
-  const int fair = fair_threads(team);
-  const int threads = options.threads > 0 ? options.threads : fair;
+  int threads = fair_threads(team);
+  const char* said = std::getenv("OMP_NUM_THREADS");
+  if (const int number = said != nullptr ? std::atoi(said) : 0; number > 0) threads = number;
+  if (options.threads > 0) threads = options.threads;
   at::set_num_threads(threads);
   // libtorch does not tell OpenBLAS, if that is what it calls.
   if (void* set = dlsym(RTLD_DEFAULT, "openblas_set_num_threads"))

@@ -94,7 +94,9 @@ struct Table {
         "requeue-code", po::value(&o.requeue_code)->default_value(o.requeue_code),
         "exit code after a checkpoint because of SIGTERM or SIGUSR1");
     output.add_options()("device", po::value(&o.device)->default_value(o.device), "cpu or cuda")(
-        "threads", po::value(&o.threads)->default_value(o.threads, "cores / ranks on the node"),
+        "threads",
+        po::value(&o.threads)
+            ->default_value(o.threads, "OMP_NUM_THREADS, else cores / ranks on the node"),
         "threads per rank")("bucket-mb", po::value(&o.bucket_mb)->default_value(o.bucket_mb, "4"),
                             "megabytes of gradients that are reduced in one piece")(
         "metrics", po::value(&o.metrics), "write JSON lines to this file")(
