@@ -15,8 +15,12 @@ std::vector<torch::Tensor> tensors_of(const NamedTensors& named) {
   return tensors;
 }
 
-std::unordered_map<std::size_t, std::string> names_of(const NamedTensors& named) {
-  std::unordered_map<std::size_t, std::string> names;
+using Buckets = std::vector<std::vector<std::size_t>>;
+using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
+using Names = std::unordered_map<std::size_t, std::string>;
+
+Names names_of(const NamedTensors& named) {
+  Names names;
   for (std::size_t i = 0; i < named.size(); ++i) names[i] = named[i].first;
   return names;
 }
@@ -33,15 +37,40 @@ class SumHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::Backe
 
 }  // namespace
 
+// The base class takes other arguments in other versions of libtorch.
 class GradientReducer::FixedReducer : public c10d::Reducer {
  public:
-  FixedReducer(const NamedTensors& parameters, std::vector<std::vector<std::size_t>> buckets,
-               c10::intrusive_ptr<c10d::ProcessGroup> group, std::int64_t bucket_bytes)
-      : Reducer(tensors_of(parameters), std::move(buckets), {}, std::move(group),
-                std::vector<bool>(parameters.size(), false), bucket_bytes,
-                /*find_unused_parameters=*/false, /*gradient_as_bucket_view=*/true,
-                names_of(parameters), bucket_bytes) {
+  template <typename... Arguments>
+  explicit FixedReducer(std::in_place_t, Arguments&&... arguments)
+      : Reducer(std::forward<Arguments>(arguments)...) {
     has_rebuilt_bucket_ = true;
+  }
+
+  static std::unique_ptr<FixedReducer> make(const NamedTensors& parameters, Buckets buckets,
+                                            Group group, std::int64_t bucket_bytes) {
+    return make_from<c10d::Reducer>(parameters, std::move(buckets), std::move(group), bucket_bytes);
+  }
+
+ private:
+  // A template, so that only the call which this libtorch has is compiled.
+  template <typename Base>
+  static std::unique_ptr<FixedReducer> make_from(const NamedTensors& parameters, Buckets buckets,
+                                                 Group group, std::int64_t bucket_bytes) {
+    constexpr bool kFindUnused = false, kViews = true;
+    std::vector<bool> sparse(parameters.size(), false);
+    if constexpr (std::is_constructible_v<Base, std::vector<torch::Tensor>, Buckets,
+                                          std::vector<std::size_t>, Group, std::vector<bool>,
+                                          std::int64_t, bool, bool, Names, std::int64_t>) {
+      return std::make_unique<FixedReducer>(
+          std::in_place, tensors_of(parameters), std::move(buckets), std::vector<std::size_t>{},
+          std::move(group), std::move(sparse), bucket_bytes, kFindUnused, kViews,
+          names_of(parameters), bucket_bytes);
+    } else {  // seen in 2.15: no limits by bucket, and switches that are left off
+      return std::make_unique<FixedReducer>(
+          std::in_place, tensors_of(parameters), std::move(buckets), std::move(group),
+          std::move(sparse), bucket_bytes, kFindUnused, kViews, names_of(parameters), bucket_bytes,
+          false, false, std::vector<std::int64_t>{});
+    }
   }
 };
 
@@ -51,8 +80,7 @@ GradientReducer::GradientReducer(const NamedTensors& parameters,
   auto buckets = plan_buckets(parameters, bucket_bytes);
   buckets_ = buckets.size();
   auto group = c10::make_intrusive<c10d::ProcessGroup>(backend->getRank(), backend->getSize());
-  reducer_ = std::make_unique<FixedReducer>(parameters, std::move(buckets), std::move(group),
-                                            bucket_bytes);
+  reducer_ = FixedReducer::make(parameters, std::move(buckets), std::move(group), bucket_bytes);
   reducer_->register_comm_hook(std::make_unique<SumHook>(std::move(backend)));
 }
 
