@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// step_bench BACKEND MODEL BATCH STEPS STORE: times training steps, as a JSON list of seconds on
+// rank 0. BACKEND is bellows (our backend) or gloo (c10d's, through the file STORE); all else is
+// the same: model, data, reducer, optimizer. BATCH is that of one rank.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <numeric>
+#include <string>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <vector>
+
+#include "mpi_elastic/world.h"
+#include "tests/unit/trainer_fake_dataset.h"
+#include "trainer/batch.h"
+#include "trainer/gradients.h"
+#include "trainer/mpi_backend.h"
+#include "trainer/training_state.h"
+
+namespace bellows::trainer {
+namespace {
+
+c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name, const World& world,
+                                               const std::string& store) {
+  if (name == "bellows") return c10::make_intrusive<MpiBackend>(world.communicator());
+  auto options = c10d::ProcessGroupGloo::Options::create();
+  options->devices.push_back(c10d::ProcessGroupGloo::createDefaultDevice());
+  return c10::make_intrusive<c10d::ProcessGroupGloo>(
+      c10::make_intrusive<c10d::FileStore>(store, world.size()), world.rank(), world.size(),
+      options);
+}
+
+int run(char** argv) {
+  const std::string model = argv[2];
+  const int batch = std::stoi(argv[3]);
+  const int steps = std::stoi(argv[4]);
+  World world = World::open();
+  at::set_num_threads(1);
+  Options options;
+  options.model = model;
+  options.dropout = 0;
+  const FakeDataset data(model == "cnn" ? SampleShape{{1, 28, 28}, false, 10}
+                                        : SampleShape{{3, 32, 32}, false, 10});
+  TrainingState state(options, data, torch::kCPU);
+  auto backend = make_backend(argv[1], world, argv[5]);
+  GradientReducer reducer(state.parameters, backend,
+                          static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
+  std::vector<std::uint64_t> ids(static_cast<std::size_t>(batch));
+  std::iota(ids.begin(), ids.end(), static_cast<std::uint64_t>(world.rank() * batch));
+  const Batch samples = read_batch(data, Split::kTrain, ids, torch::kCPU);
+
+  constexpr int kWarmup = 5;
+  std::vector<double> seconds;
+  for (int step = 0; step < kWarmup + steps; ++step) {
+    const auto start = std::chrono::steady_clock::now();
+    for (const auto& [name, parameter] : state.parameters) parameter.mutable_grad().reset();
+    const torch::Tensor loss =
+        run_forward(*state.model, samples).loss / static_cast<double>(batch * world.size());
+    reducer.prepare();
+    loss.backward();
+    state.optimizer->step(0.01);
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    if (step >= kWarmup) seconds.push_back(took.count());
+  }
+  backend->barrier()->wait();
+  if (world.rank() == 0) fmt::print("[{}]\n", fmt::join(seconds, ", "));
+  return 0;
+}
+
+}  // namespace
+}  // namespace bellows::trainer
+
+int main(int argc, char** argv) {
+  if (argc != 6) {
+    fmt::print(stderr, "usage: step_bench bellows|gloo MODEL BATCH STEPS STORE\n");
+    return 2;
+  }
+  return bellows::trainer::run(argv);
+}
