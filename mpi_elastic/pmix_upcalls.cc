@@ -257,6 +257,11 @@ pmix_status_t group(pmix_group_operation_t operation, char* name, const pmix_pro
                     pmix_info_cbfunc_t callback, void* data) {
   std::string endpoints;
   for (size_t i = 0; i < directive_count; ++i) {
+    // The end of a group whose members are all on this node. OpenPMIx 5.0.7 asks a second time if
+    // the answer is to come later, and the second answer meets a tracker that the first has freed:
+    // the server then hangs, or worse. Nobody else has to know, so answer at once.
+    if (operation == PMIX_GROUP_DESTRUCT && PMIX_CHECK_KEY(&directives[i], PMIX_GROUP_LOCAL_ONLY))
+      return PMIX_OPERATION_SUCCEEDED;
     if (PMIX_CHECK_KEY(&directives[i], PMIX_GROUP_ENDPT_DATA)) {
       const pmix_byte_object_t& bytes = directives[i].value.data.bo;
       endpoints.assign(bytes.bytes, bytes.size);
