@@ -2,6 +2,7 @@
 #include "mpi_elastic/rank_process.h"
 
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,14 +39,16 @@ void RankProcess::hold_output(bool hold) {
 }
 
 void RankProcess::read(Pipe& pipe) {
-  if (held_ || pipe.reading || !pipe.descriptor.is_open()) return;
+  if (held_ || ended_ || pipe.reading || !pipe.descriptor.is_open()) return;
   pipe.reading = true;
   pipe.descriptor.async_read_some(
       asio::buffer(pipe.buffer),
       [this, &pipe, self = shared_from_this()](const error_code& failed, std::size_t n) {
         pipe.reading = false;
         if (n > 0) events_.on_output(pipe.stream, std::string(pipe.buffer.data(), n));
-        if (failed) {
+        if (ended_) {
+          finish();
+        } else if (failed) {
           error_code ignored;
           pipe.descriptor.close(ignored);
         } else {
@@ -54,19 +57,24 @@ void RankProcess::read(Pipe& pipe) {
       });
 }
 
-// What the rank had written when it ended. Children that it left behind may hold the pipe open, so
-// this does not wait for its end.
-void RankProcess::drain(Pipe& pipe) {
-  if (!pipe.descriptor.is_open()) return;
-  std::array<char, 65536> buffer;
-  while (true) {
-    const ssize_t n = ::read(pipe.descriptor.native_handle(), buffer.data(), buffer.size());
-    if (n > 0) {
-      events_.on_output(pipe.stream, std::string(buffer.data(), static_cast<std::size_t>(n)));
-    } else if (n == 0 || errno != EINTR) {
-      return;
-    }
+// What the rank had written when it ended, and no more: processes that it left behind may go on
+// writing for ever.
+std::string RankProcess::rest_of(Pipe& pipe) {
+  int size = 0;
+  if (!pipe.descriptor.is_open() || ioctl(pipe.descriptor.native_handle(), FIONREAD, &size) != 0) {
+    return "";
   }
+  std::string bytes(static_cast<std::size_t>(size), '\0');
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t n =
+        ::read(pipe.descriptor.native_handle(), bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n <= 0) break;
+    done += static_cast<std::size_t>(n);
+  }
+  bytes.resize(done);
+  return bytes;
 }
 
 void RankProcess::wait_for_exit() {
@@ -84,12 +92,28 @@ void RankProcess::exited() {
     wait_for_exit();
     return;
   }
-  for (Pipe& pipe : pipes_) drain(pipe);
+  ended_ = true;
+  error_code ignored;
+  for (Pipe& pipe : pipes_) pipe.descriptor.cancel(ignored);
+  finish();
+}
+
+// A read that was under way when the rank ended may have bytes that come before what is left in the
+// pipe: its handler comes first, and calls this again.
+void RankProcess::finish() {
+  for (const Pipe& pipe : pipes_) {
+    if (pipe.reading) return;
+  }
   kill(-process_.pid, SIGKILL);  // whatever the rank left behind in its group
+  error_code ignored;
+  for (Pipe& pipe : pipes_) {
+    std::string rest = rest_of(pipe);
+    if (!rest.empty()) events_.on_output(pipe.stream, std::move(rest));
+    pipe.descriptor.close(ignored);
+  }
   int status = 0;
   waitpid(process_.pid, &status, 0);
   running_ = false;
-  error_code ignored;
   exit_.close(ignored);
   std::size_t untaken = 0;
   for (const std::string& bytes : input_queue_) untaken += bytes.size();

@@ -46,14 +46,16 @@ class RankProcess : public std::enable_shared_from_this<RankProcess> {
     bool reading = false;
   };
   void read(Pipe& pipe);
-  void drain(Pipe& pipe);
+  static std::string rest_of(Pipe& pipe);
   void write_next();
   void wait_for_exit();
   void exited();
+  void finish();
 
   Process process_;
   Events events_;
   bool running_ = true;
+  bool ended_ = false;  // not running any more, but for what is still to be read
   bool held_ = false;
   std::array<Pipe, 2> pipes_;
   boost::asio::posix::stream_descriptor exit_;
