@@ -14,6 +14,7 @@ using protocol::Message;
 namespace {
 
 constexpr auto kGreetingLimit = std::chrono::seconds(10);
+constexpr std::size_t kGreetingBytes = 4096;
 
 }  // namespace
 
@@ -61,6 +62,7 @@ void AgentLinks::accept() {
 void AgentLinks::greet(const ChannelPtr& channel) {
   strangers_[channel] = SilenceWatch::Clock::now();
   const auto challenge = std::make_shared<Challenge>();
+  channel->limit(kGreetingBytes);
   const std::weak_ptr<Channel> weak = channel;
   channel->start(
       [this, weak, challenge](const Message& message) {
@@ -93,6 +95,7 @@ void AgentLinks::hello(const ChannelPtr& channel, const Challenge& challenge,
   }
   strangers_.erase(channel);
   links_[node] = channel;
+  channel->limit(protocol::kMaxHead + protocol::kMaxBody);
   channel->start(
       [this, node, raw = channel.get()](const Message& received) {
         if (received.type() == "ping") {

@@ -31,6 +31,8 @@ class Channel : public std::enable_shared_from_this<Channel> {
   /// Begins to read; handlers are called from the io_context. A handler may replace the handlers
   /// (as the end of a handshake does) by calling start again.
   void start(OnMessage on_message, OnClosed on_closed);
+  /// Messages of more bytes than this end the connection: for peers that are not trusted (yet).
+  void limit(std::size_t bytes) { decoder_.limit(bytes); }
   /// Queues a message; it is sent in order. Nothing happens when the channel is closed.
   void send(const Message& message);
   /// Ends the connection at once; what is queued is lost.

@@ -102,7 +102,7 @@ std::optional<Message> Decoder::next() {
   const char* at = buffer_.data() + start_;
   const std::size_t head = read_length(at);
   const std::size_t body = read_length(at + sizeof(std::uint32_t));
-  if (head > kMaxHead || body > kMaxBody) {
+  if (head > kMaxHead || body > kMaxBody || head + body > limit_) {
     throw ProtocolError("the peer does not speak this protocol (a frame of " +
                         std::to_string(head) + " + " + std::to_string(body) + " bytes)");
   }

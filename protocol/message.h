@@ -55,6 +55,8 @@ std::string encode(const Message& message);
 class Decoder {
  public:
   void feed(std::span<const char> bytes) { buffer_.append(bytes.data(), bytes.size()); }
+  /// Refuses frames of more bytes than this from now on.
+  void limit(std::size_t bytes) { limit_ = bytes; }
   /// The next complete message, or nothing yet. Throws ProtocolError on bytes that are no frame;
   /// the stream is of no use from then on.
   std::optional<Message> next();
@@ -62,6 +64,7 @@ class Decoder {
  private:
   std::string buffer_;
   std::size_t start_ = 0;  // of the first frame not given out
+  std::size_t limit_ = kMaxHead + kMaxBody;
 };
 
 /// Several strings of bytes in one body, and back. `unpack` throws ProtocolError on a bad length.
