@@ -24,10 +24,10 @@ pmix_status_t collective_status(const Message& answer) {
 void Agent::on_connected(const Proc& who) {
   Rank* rank = rank_of(who);
   if (rank == nullptr || rank->connected) return;
-  const bool first =
-      std::none_of(ranks_.begin(), ranks_.end(), [](const auto& r) { return r.second.connected; });
-  if (first) channel_->send(Message("uses-mpi"));
   rank->connected = true;
+  Message message("connected");
+  message.head["member"] = rank->member;
+  channel_->send(message);
 }
 
 void Agent::on_finalized(const Proc& who) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // bellows-run: starts an MPI program and stays with it until it ends.
+#include <fcntl.h>
 #include <signal.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
 
@@ -10,8 +12,23 @@
 #include "mpi_elastic/coordinator.h"
 #include "mpi_elastic/run_options.h"
 
+namespace {
+
+// A descriptor 0 to 2 that is closed would be given to the next file or socket, and what is meant
+// for the terminal would go there.
+void open_standard_streams() {
+  int fd = 0;
+  do {
+    fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+  } while (fd >= 0 && fd <= STDERR_FILENO);
+  if (fd >= 0) close(fd);
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   using namespace bellows::elastic;
+  open_standard_streams();
   signal(SIGPIPE, SIG_IGN);
   spdlog::set_default_logger(spdlog::stderr_logger_mt("run"));
   spdlog::set_pattern("bellows-run: %v");

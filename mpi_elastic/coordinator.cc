@@ -73,6 +73,9 @@ int Coordinator::run() {
   start_agents();
   io_.run();
   limit_.cancel();
+  // What is left may wait for a reader that takes its time: a signal then ends this process.
+  signals_.clear();
+  output_.flush();
   const std::string summary = !start_failure_.empty() ? start_failure_ : outcome_.summary();
   if (!summary.empty()) spdlog::error("{}", summary);
   return !start_failure_.empty() ? std::max(outcome_.exit_code(), 1) : outcome_.exit_code();
@@ -204,6 +207,7 @@ void Coordinator::end_rank(std::uint64_t member, RankEnd end) {
   end.node = membership_.member(member)->node;
   end.pid = info.pid;
   end.abort_status = info.abort_status;
+  end.connected = end.connected || info.connected;  // a lost node does not say it any more
   end.stopped = state_ == State::stopping;
   if (info.pid > 0) {
     end.seconds =

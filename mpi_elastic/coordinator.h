@@ -87,6 +87,7 @@ class Coordinator {
     std::int64_t rank = -1;
     std::int64_t pid = 0;
     std::chrono::steady_clock::time_point started;
+    bool connected = false;
     std::optional<int> abort_status;
   };
   struct ModexRequest {

@@ -56,7 +56,9 @@ void Coordinator::receive(const std::string& node, const Message& message) {
     const auto rank = ranks_.find(static_cast<std::uint64_t>(message.number("member")));
     if (rank != ranks_.end())
       rank->second.abort_status = static_cast<int>(message.number("status"));
-  } else if (type == "uses-mpi") {
+  } else if (type == "connected") {
+    const auto rank = ranks_.find(static_cast<std::uint64_t>(message.number("member")));
+    if (rank != ranks_.end()) rank->second.connected = true;
     uses_mpi_ = true;
     check_incomplete_world();
   } else if (type == "ready") {

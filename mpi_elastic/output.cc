@@ -6,7 +6,6 @@
 
 #include <boost/asio/post.hpp>
 #include <cerrno>
-#include <chrono>
 
 namespace bellows::elastic {
 namespace {
@@ -59,18 +58,16 @@ std::string LineTagger::finish(std::uint64_t rank, int stream) {
 
 OutputWriter::~OutputWriter() {
   {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::seconds(5), [this] { return queue_.empty() && idle_; });
-    ending_ = true;
-    const bool stalled = !idle_;
+    const std::lock_guard lock(mutex_);
+    ending_ = true;  // once the queue is empty
     changed_.notify_all();
-    if (stalled) {  // inside write() to a reader that does not read: nothing ends that
-      thread_.detach();
-      lock.unlock();
-      _exit(1);
-    }
   }
   thread_.join();
+}
+
+void OutputWriter::flush() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return queue_.empty() && idle_; });
 }
 
 void OutputWriter::write(int fd, std::string bytes, std::function<void()> written) {

@@ -36,8 +36,11 @@ class OutputWriter {
   explicit OutputWriter(boost::asio::io_context& io) : io_(io), thread_([this] { run(); }) {}
   OutputWriter(const OutputWriter&) = delete;
   OutputWriter& operator=(const OutputWriter&) = delete;
-  /// Waits until everything is written, for at most five seconds if the reader has stalled.
-  ~OutputWriter();
+  ~OutputWriter();  // flushes
+
+  /// Waits until everything is written or its reader is gone: for as long as the reader takes, as
+  /// any program that writes to a pipe.
+  void flush();
 
   /// To stdout (1) or stderr (2). Once a stream is broken, what goes there is dropped.
   void write(int fd, std::string bytes, std::function<void()> written);
