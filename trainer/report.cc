@@ -104,7 +104,7 @@ std::string Report::eta(const TrainingState& state) const {
 }
 
 void Report::start(const TrainingState& state, const std::string& device, int threads) {
-  started_ = step_started_ = shown_ = Clock::now();
+  started_ = step_started_ = Clock::now();
   first_done_ = done(state);
   samples_before_ = state.samples;
   if (ranks_ == 0) return;

@@ -93,10 +93,9 @@ void together(Team& team, const std::function<void()>& work) {
   const auto failed =
       std::find_if(all.begin(), all.end(), [](const auto& s) { return !s.empty(); });
   if (failed == all.end()) return;
-  const bool everywhere =
-      std::all_of(all.begin(), all.end(), [&](const auto& s) { return s == *failed; });
-  const std::string where =
-      everywhere || team.size() == 1 ? "" : "rank " + std::to_string(failed - all.begin()) + ": ";
+  // Rank 0 is where people look anyway.
+  const auto rank = failed - all.begin();
+  const std::string where = rank == 0 ? "" : "rank " + std::to_string(rank) + ": ";
   throw SharedError(failed->front() - '0', where + failed->substr(1));
 }
 
