@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # bellows-train and the library behind it. Files that know tensors see libtorch through one
 # precompiled header; the readers, the sampler and the options know none.
+MANPAGES += docs/man/bellows-train.1
+
 TRAINER_PLAIN := options dataset image_dataset idx fashion_mnist cifar10 hdf5_dataset text_dataset \
   sampler schedule signals
 TRAINER_TORCH := model mlp cnn resnet transformer dropout optimizer mpi_backend gradients device team \
