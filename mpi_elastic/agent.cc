@@ -137,12 +137,20 @@ void Agent::register_world(const Message& message) {
   world.program = program_from_json(message.object("program"));
   world.gpus_per_rank = static_cast<int>(message.number("gpus_per_rank"));
   const NodeShare* mine = world.spec.share_of(settings_.node);
+  if (mine != nullptr) {
+    world.machine_ranks =
+        std::max(static_cast<std::uint32_t>(message.number("machine_ranks")), mine->count);
+  }
   Message reply("registered");
   reply.head["nspace"] = world.spec.nspace;
   try {
     if (mine != nullptr) {
-      world.bindings =
-          bind_ranks(topology_, static_cast<int>(mine->count), bind_policy(message.text("bind")));
+      BindPolicy policy = bind_policy(message.text("bind"));
+      // Several nodes on one machine would bind their ranks to the same cores.
+      if (policy == BindPolicy::automatic && world.machine_ranks > mine->count) {
+        policy = BindPolicy::none;
+      }
+      world.bindings = bind_ranks(topology_, static_cast<int>(mine->count), policy);
     }
     host_.register_world(world.spec, world.program, world.bindings);
     worlds_[world.spec.nspace] = std::move(world);
@@ -162,6 +170,7 @@ std::vector<std::string> Agent::environment_of(const World& world, std::uint32_t
   place.node = static_cast<std::uint32_t>(&mine - world.spec.nodes.data());
   place.nodes = static_cast<std::uint32_t>(world.spec.nodes.size());
   place.cores = topology_.cores();
+  place.machine_ranks = world.machine_ranks;
   place.gpus_per_rank = world.gpus_per_rank;
   place.network = network_;
   place.memory_folder = folder_.memory();

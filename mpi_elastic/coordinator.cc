@@ -149,6 +149,8 @@ void Coordinator::agent_ready(const std::string& node, const Message& message) {
   declared.head["program"] = to_json(program);
   declared.head["bind"] = options_.bind;
   declared.head["gpus_per_rank"] = options_.gpus_per_rank;
+  // Local nodes are all on one machine, and each sees all of its cores.
+  declared.head["machine_ranks"] = allocation_.slurm ? 0 : ranks_.size();
   for (const auto& [name, count] : placed_) awaited_.insert(name);
   state_ = State::registering;
   links_.send_to_all(declared);
@@ -320,6 +322,9 @@ void Coordinator::on_stop_limit() {
 void Coordinator::finish() {
   if (state_ == State::finishing) return;
   state_ = State::finishing;
+  for (const auto& [node, ranks] : placed_) {
+    if (!links_.connected(node)) starter_.kill_one(node);  // it would not hear
+  }
   links_.send_to_all(Message("finish"));
   set_limit(kFinishSeconds, &Coordinator::on_finish_limit);
   if (starter_.running() == 0) io_.stop();

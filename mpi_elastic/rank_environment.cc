@@ -20,6 +20,10 @@ void take_from_node(std::vector<std::string>& environment, const std::vector<std
   }
 }
 
+std::uint32_t ranks_on_machine(const RankPlace& place) {
+  return std::max({1U, place.local_size, place.machine_ranks});
+}
+
 // Only the ob1 transport is fault tolerant, and han is not usable after a repair.
 void set_mpi_parameters(std::vector<std::string>& environment, const RankPlace& place) {
   set_default(environment, "OMPI_MCA_mpi_ft_enable", "1");
@@ -34,7 +38,7 @@ void set_mpi_parameters(std::vector<std::string>& environment, const RankPlace& 
     set_default(environment, "OMPI_MCA_btl_sm_backing_directory", place.memory_folder);
   }
   // A rank that spins while it waits takes the core from the one it waits for.
-  if (place.local_size > static_cast<std::uint32_t>(place.cores)) {
+  if (ranks_on_machine(place) > static_cast<std::uint32_t>(place.cores)) {
     set_default(environment, "OMPI_MCA_mpi_yield_when_idle", "1");
   }
 }
@@ -73,7 +77,7 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& user,
     set_variable(environment, "SLURM_NODEID", std::to_string(place.node));
     set_variable(environment, "SLURM_NNODES", std::to_string(place.nodes));
   }
-  const int threads = std::max(1, place.cores / static_cast<int>(std::max(1U, place.local_size)));
+  const int threads = std::max(1, place.cores / static_cast<int>(ranks_on_machine(place)));
   set_default(environment, "OMP_NUM_THREADS", std::to_string(threads));
 
   if (place.gpus_per_rank > 0) {

@@ -15,8 +15,9 @@ struct RankPlace {
   std::uint32_t local_size = 0;
   std::uint32_t node = 0;  // index among the nodes of the world
   std::uint32_t nodes = 1;
-  int cores = 1;              // of the node, that the job may use
-  int gpus_per_rank = 0;      // 0: leave CUDA_VISIBLE_DEVICES alone
+  int cores = 1;                    // of the node, that the job may use
+  std::uint32_t machine_ranks = 0;  // that share these cores; 0: local_size
+  int gpus_per_rank = 0;            // 0: leave CUDA_VISIBLE_DEVICES alone
   std::string network;        // "10.88.0.0/16": where MPI's TCP connections go; "" = MPI chooses
   std::string memory_folder;  // for shared-memory segments; "" = MPI chooses
 };

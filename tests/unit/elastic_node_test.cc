@@ -342,6 +342,14 @@ TEST(ElasticEnvironment, RanksThatShareCoresYieldThem) {
               AllOf(Contains("OMPI_MCA_mpi_yield_when_idle=1"), Contains("OMP_NUM_THREADS=1")));
 }
 
+TEST(ElasticEnvironment, NodesOnOneMachineShareItsCores) {
+  RankPlace shared = place();  // 4 ranks here, 8 cores
+  shared.machine_ranks = 16;
+  const Variables all = rank_environment({}, {}, {}, shared);
+  EXPECT_THAT(all,
+              AllOf(Contains("OMPI_MCA_mpi_yield_when_idle=1"), Contains("OMP_NUM_THREADS=1")));
+}
+
 TEST(ElasticEnvironment, HasNeitherTheSecretNorAnotherLaunchersIdentity) {
   AgentSettings settings;
   settings.node = "n1";
