@@ -25,7 +25,7 @@ test_worlds_from_mpi_sessions() {
   expect_equal "$OUT" "all good on 4 ranks, 2 on this node"
   expect_exit 0 launch -n 3 world_hello
   expect_equal "$OUT" "all good on 3 ranks, 3 on this node"
-  expect_exit 0 timeout -k 1 40 world_hello
+  expect_exit 0 launch -n 1 world_hello
   expect_equal "$OUT" "all good on 1 ranks, 1 on this node"
 }
 
@@ -41,7 +41,7 @@ test_ranks_know_their_place() {
 
 test_without_a_number_it_is_a_rank_per_core() {
   expect_exit 0 launch echo x
-  expect_equal "$(wc -l <<<"$OUT")" "$(nproc)"
+  expect_equal "$(wc -l <<<"$OUT")" "$(env -u OMP_NUM_THREADS nproc)"
 }
 
 test_ranks_are_bound_where_there_are_cores_enough() {
@@ -49,7 +49,7 @@ test_ranks_are_bound_where_there_are_cores_enough() {
   expect_equal "$OUT" "$(grep Cpus_allowed_list /proc/self/status)"
   expect_contains "$ERR" "rank 0 on "
   local cores
-  cores=$(nproc)
+  cores=$(env -u OMP_NUM_THREADS nproc)
   expect_exit 0 launch -n $((cores + 1)) --report-bindings true
   expect_equal "$(grep -c 'not bound' <<<"$ERR")" $((cores + 1))
   expect_exit 1 launch -n $((cores + 1)) --bind-to core true
@@ -78,7 +78,7 @@ test_a_program_that_does_not_exist_is_127() {
 test_a_file_that_cannot_be_run_is_126() {
   echo text >plain
   expect_exit 126 launch -n 2 ./plain
-  expect_contains "$(last_line)" "cannot start './plain': not an executable file"
+  expect_contains "$(last_line)" "/plain': not an executable file"
   printf '\x7fnothing' >odd && chmod +x odd
   expect_exit 126 launch -n 1 ./odd
   expect_contains "$(last_line)" "Exec format error"

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// A world from bellows::World: sizes, an all-reduce, the name of the epoch, errors, and its end.
+#include <mpi.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include "mpi_elastic/world.h"
+
+namespace {
+
+int failures = 0;
+
+void expect(bool good, const char* what) {
+  if (good) return;
+  ++failures;
+  std::fprintf(stderr, "FAILED: %s\n", what);
+}
+
+// MPI_Query_thread says nothing about sessions, so: both at once, on communicators of their own.
+void check_threads(bellows::World& world) {
+  MPI_Comm other = MPI_COMM_NULL;
+  bellows::check_mpi(MPI_Comm_dup(world.communicator(), &other), "MPI_Comm_dup");
+  const auto work = [&world](MPI_Comm communicator, int* wrong) {
+    for (int i = 0; i < 500; ++i) {
+      int sum = 0;
+      MPI_Allreduce(&i, &sum, 1, MPI_INT, MPI_SUM, communicator);
+      if (sum != i * world.size()) ++*wrong;
+    }
+  };
+  int wrong_here = 0, wrong_there = 0;
+  std::thread thread(work, other, &wrong_there);
+  work(world.communicator(), &wrong_here);
+  thread.join();
+  MPI_Comm_free(&other);
+  expect(wrong_here + wrong_there == 0, "threads may call MPI");
+}
+
+void check(bellows::World& world) {
+  int sum = 0;
+  const int rank = world.rank();
+  bellows::check_mpi(MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, world.communicator()),
+                     "MPI_Allreduce");
+  expect(sum == world.size() * (world.size() - 1) / 2, "the sum of the ranks");
+  if (const char* launched = std::getenv("OMPI_COMM_WORLD_RANK")) {
+    expect(std::atoi(launched) == rank, "the rank that the launcher gave");
+    expect(std::atoi(std::getenv("OMPI_COMM_WORLD_SIZE")) == world.size(), "the size");
+    expect(std::atoi(std::getenv("OMPI_COMM_WORLD_LOCAL_RANK")) == world.local_rank(),
+           "the rank on the node");
+    expect(std::atoi(std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE")) == world.local_size(),
+           "the ranks of the node");
+    expect(world.name() == std::getenv("PMIX_NAMESPACE"), "the name of the epoch");
+  }
+  check_threads(world);
+  // An error is returned, and has a text.
+  try {
+    int value = 0;
+    bellows::check_mpi(MPI_Bcast(&value, 1, MPI_INT, world.size() + 5, world.communicator()),
+                       "MPI_Bcast");
+    expect(false, "an error is an exception");
+  } catch (const bellows::MpiError& error) {
+    expect(error.code() == MPI_ERR_ROOT, "the error's class");
+    expect(!error.is_failure_of_a_peer(), "the program's own fault");
+  }
+}
+
+}  // namespace
+
+int main() {
+  bellows::World world = bellows::World::open();
+  check(world);
+  bellows::World moved = std::move(world);
+  check(moved);
+  int all = 0;
+  bellows::check_mpi(MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, moved.communicator()),
+                     "MPI_Allreduce");
+  const int rank = moved.rank();
+  if (rank == 0 && all == 0) {
+    std::printf("all good on %d ranks, %d on this node\n", moved.size(), moved.local_size());
+  }
+  moved.close();
+  expect(moved.communicator() == MPI_COMM_NULL, "closed");
+  moved.close();
+  return all == 0 && failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Signals to bellows-run, and how ranks are ended.
+export TIME_LIMIT=120
+. "$ROOT/tests/lib/launcher.sh"
+
+# Ranks that say which signal they got.
+listeners() {
+  start "$@" bash -c 'for s in TERM INT USR1 USR2 HUP; do trap "echo got $s" $s; done; trap "echo got TERM; exit 3" TERM; echo up; while :; do sleep 0.2 & wait; done'
+  started up 2
+}
+
+test_signals_reach_every_rank() {
+  listeners -n 2 --local-nodes 2
+  local signal
+  for signal in USR1 USR2 HUP INT; do
+    kill -"$signal" "$LAUNCHER"
+    started "got $signal" 2
+  done
+  kill -TERM "$LAUNCHER"
+  expect_end 3
+  expect_equal "$(grep -c 'got TERM' out)" 2
+  expect_clean
+}
+
+test_an_interrupt_ends_a_program_that_does_not_catch_it() {
+  start -n 2 --local-nodes 2 sh -c 'echo up; exec sleep 60'
+  started up 2
+  kill -INT "$LAUNCHER"
+  expect_end 130
+  expect_contains "$(last_line)" "was killed by SIGINT"
+  expect_clean
+}
+
+test_two_interrupts_kill_ranks_that_catch_them() {
+  start -n 2 --local-nodes 2 sh -c 'trap "" INT TERM; echo up; sleep 60'
+  started up 2
+  kill -INT "$LAUNCHER"
+  sleep 0.3
+  kill -INT "$LAUNCHER"
+  expect_end 137
+  expect_contains "$ERR" "interrupted twice: killing the ranks"
+  expect_clean
+}
+
+test_an_interrupt_before_the_ranks_have_started() {
+  printf '#!/bin/sh\nexec sleep 60\n' >agent && chmod +x agent
+  start -n 1 --agent "$PWD/agent" true
+  wait_until 10 pgrep -P "$LAUNCHER"
+  kill -INT "$LAUNCHER"
+  expect_end 1
+  expect_contains "$(last_line)" "stopped by SIGINT before the ranks had started"
+}
+
+test_ranks_that_ignore_sigterm_are_killed() {
+  # shellcheck disable=SC2016 # for the ranks' shell
+  start -n 3 --local-nodes 3 --kill-wait 1 sh -c 'trap "" TERM; echo up; [ $OMPI_COMM_WORLD_RANK != 1 ] || { sleep 1; exit 5; }; sleep 60'
+  started up 3
+  local pids
+  mapfile -t pids < <(ranks)
+  expect_end 5
+  expect_matches "$(last_line)" "rank 1 .* ended with exit code 5 .*; the other 2 ranks were stopped"
+  expect_gone "${pids[@]}"
+  expect_clean
+}
+
+test_a_stopped_rank_can_be_ended() {
+  # shellcheck disable=SC2016 # for the ranks' shell
+  start -n 2 --kill-wait 2 sh -c 'echo up; [ $OMPI_COMM_WORLD_RANK != 1 ] || { sleep 1; exit 5; }; kill -STOP $$; sleep 60'
+  started up 2
+  expect_end 5
+}
+
+test_what_ranks_leave_running_is_ended() {
+  start -n 2 --local-nodes 2 sh -c 'sleep 1234.75 & echo up; sleep 0.5'
+  started up 2
+  expect_end 0
+  wait_until 10 bash -c '! pgrep -f "sleep 1234[.]75"'
+  expect_clean
+}
+
+test_a_launcher_whose_output_is_not_read_can_be_ended() {
+  mkfifo pipe
+  # A reader that never reads.
+  sleep 30 <pipe &
+  local reader=$!
+  # shellcheck disable=SC2016 # for the new shell
+  timeout -k 1 40 bash -c 'echo $$ >launcher.pid; exec bellows-run -n 1 seq 1 300000' >pipe 2>err &
+  STARTED=$!
+  wait_until 10 test -s launcher.pid
+  LAUNCHER=$(<launcher.pid)
+  wait_until 10 pgrep -P "$LAUNCHER" -x bellows-agent
+  sleep 1
+  kill -TERM "$LAUNCHER"
+  wait_until 15 bash -c "[[ ! \$(pgrep -P $LAUNCHER) ]]" # the agent is gone
+  kill -TERM "$LAUNCHER" || true
+  wait "$STARTED" || true
+  kill "$reader" || true
+  expect_gone "$LAUNCHER"
+}
