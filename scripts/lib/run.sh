@@ -16,8 +16,11 @@ run_arguments() {
     [[ $ENGINE != podman ]] || RUN_ARGS+=(--userns keep-id)
   fi
   mkdir -p "$ROOT/build/ccache"
-  # A compiler cache of another checkout.
-  if [[ ${BELLOWS_CCACHE:-} ]]; then RUN_ARGS+=(-v "$BELLOWS_CCACHE:/bellows/build/ccache"); fi
+  # A compiler cache that is shared by several checkouts.
+  if [[ ${BELLOWS_CCACHE:-} ]]; then
+    mkdir -p "$BELLOWS_CCACHE"
+    RUN_ARGS+=(-v "$BELLOWS_CCACHE:/bellows/build/ccache")
+  fi
 }
 
 # in_image_run COMMAND…: in the image, without a network but its own loopback.

@@ -5,7 +5,7 @@ export TIME_LIMIT=1800
 
 test_both_commands_work_from_a_clean_clone() {
   git clone -q "$ROOT" clone
-  export BELLOWS_CCACHE=$ROOT/build/ccache
+  export BELLOWS_CCACHE=${BELLOWS_CCACHE:-$ROOT/build/ccache}
   unset BELLOWS_BUILD BELLOWS_CLUSTER
   expect_exit 0 clone/scripts/demo --passes 1 --name "readme-$$"
   expect_matches "${OUT##*$'\n'}" '^result: accuracy=0\.[5-9][0-9]* .*ranks=4 .*seconds=[0-9.]+$'
