@@ -13,3 +13,4 @@ $(call program,bellows-agent,$(addprefix mpi_elastic/,bellows_agent.cc agent.cc 
   pmix_host.cc pmix_info.cc pmix_upcalls.cc),launcher protocol,$(PMIX_LIBS) $(launcher_LIBS))
 $(call program,bellows-run,$(addprefix mpi_elastic/,bellows_run.cc coordinator.cc \
   coordinator_services.cc agent_starter.cc input.cc),launcher protocol,$(launcher_LIBS))
+MANPAGES += docs/man/bellows-run.1
