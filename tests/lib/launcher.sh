@@ -27,6 +27,7 @@ start() {
 started() { wait_until 30 _written "$1" "${2:-1}"; }
 _written() { (($(grep -c -- "$1" out) >= $2)); }
 # expect_end CODE: waits for what `start` began; as expect_exit.
+# shellcheck disable=SC2034 # OUT is the tests'
 expect_end() {
   CODE=0
   wait "$STARTED" || CODE=$?

@@ -135,9 +135,9 @@ test_an_agent_with_a_wrong_secret_is_refused_and_the_job_goes_on() {
 test_garbage_at_the_port_does_not_disturb_the_job() {
   start -n 2 --local-nodes 2 sh -c 'echo up; sleep 4; exec mpi_hello'
   started up 2
-  local port i
+  local port
   port=$(listening_port)
-  for i in 1 2 3; do
+  for _ in 1 2 3; do
     head -c 100000 /dev/urandom >"/dev/tcp/127.0.0.1/$port" || true
     printf 'GET / HTTP/1.1\r\n\r\n' >"/dev/tcp/127.0.0.1/$port" || true
   done

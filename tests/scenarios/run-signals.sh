@@ -5,6 +5,7 @@ export TIME_LIMIT=120
 . "$ROOT/tests/lib/launcher.sh"
 
 # Ranks that say which signal they got.
+# shellcheck disable=SC2016 # for the ranks' shell
 listeners() {
   start "$@" bash -c 'for s in TERM INT USR1 USR2 HUP; do trap "echo got $s" $s; done; trap "echo got TERM; exit 3" TERM; echo up; while :; do sleep 0.2 & wait; done'
   started up 2
@@ -82,6 +83,7 @@ test_what_ranks_leave_running_is_ended() {
 test_a_launcher_whose_output_is_not_read_can_be_ended() {
   mkfifo pipe
   # A reader that never reads.
+  # shellcheck disable=SC2217
   sleep 30 <pipe &
   local reader=$!
   # shellcheck disable=SC2016 # for the new shell
