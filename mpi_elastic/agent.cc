@@ -230,6 +230,7 @@ void Agent::start_rank(const World& world, std::uint32_t rank) {
     exited.head["signal"] = 0;
     exited.head["finalized"] = false;
     exited.head["connected"] = false;
+    exited.head["stopped"] = false;
     exited.head["error"] = failed.what();
     channel_->send(exited);
   }
@@ -267,6 +268,7 @@ void Agent::rank_ended(std::uint64_t member, int status) {
   message.head["signal"] = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   message.head["finalized"] = rank.finalized;
   message.head["connected"] = rank.connected;
+  message.head["stopped"] = rank.stopped;
   channel_->send(message);
   // A rank that died is left to the library, which notices the end of its connection and then no
   // longer waits for it in collectives; deregistering it would keep the library from noticing.
@@ -290,6 +292,7 @@ void Agent::signal_ranks(const Message& message) {
   const int number = static_cast<int>(message.number("signal"));
   for (auto& [member, rank] : ranks_) {
     if (!rank.process || !rank.process->running()) continue;
+    rank.stopped = rank.stopped || (message.flag("stop") && !rank.process->has_ended());
     rank.process->signal(number);
     if (number == SIGTERM) rank.process->signal(SIGCONT);  // a stopped rank could not act on it
   }

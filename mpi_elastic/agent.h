@@ -46,6 +46,7 @@ class Agent final : public HostUpcalls {
     Proc proc;
     bool connected = false;
     bool finalized = false;
+    bool stopped = false;                  // the launcher has told it to end
     std::shared_ptr<RankProcess> process;  // null when it could not be started
   };
 

@@ -23,7 +23,9 @@ pmix_status_t collective_status(const Message& answer) {
 
 void Agent::on_connected(const Proc& who) {
   Rank* rank = rank_of(who);
-  if (rank == nullptr || rank->connected) return;
+  if (rank == nullptr) return;
+  rank->finalized = false;  // a session may follow another
+  if (rank->connected) return;
   rank->connected = true;
   Message message("connected");
   message.head["member"] = rank->member;

@@ -17,6 +17,8 @@ using protocol::Message;
 namespace {
 
 constexpr double kFinishSeconds = 10;  // for agents to clean up and go
+// The word of a rank's end can be slower than MPI, which lets others end because of it.
+constexpr double kCauseSeconds = 1;
 // Ctrl-C twice within this time ends the job at once, as with srun.
 constexpr auto kSecondInterrupt = std::chrono::seconds(1);
 
@@ -196,6 +198,7 @@ void Coordinator::rank_exited(const Message& message) {
   end.signal = static_cast<int>(message.number("signal"));
   end.connected = message.flag("connected");
   end.finalized = message.flag("finalized");
+  end.stopped = message.flag("stopped");
   if (message.head.contains("error")) end.error = message.text("error");
   end_rank(member, std::move(end));
 }
@@ -210,7 +213,6 @@ void Coordinator::end_rank(std::uint64_t member, RankEnd end) {
   end.pid = info.pid;
   end.abort_status = info.abort_status;
   end.connected = end.connected || info.connected;  // a lost node does not say it any more
-  end.stopped = state_ == State::stopping;
   if (info.pid > 0) {
     end.seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - info.started).count();
@@ -228,7 +230,9 @@ void Coordinator::end_rank(std::uint64_t member, RankEnd end) {
   if (ranks_.empty()) {
     finish();
   } else if (failed && state_ == State::running) {
-    if (options_.on_failure == OnFailure::stop) {
+    if (options_.on_failure == OnFailure::stop && is_consequence(end)) {
+      set_limit(kCauseSeconds, &Coordinator::stop_ranks);
+    } else if (options_.on_failure == OnFailure::stop) {
       stop_ranks();
     } else {
       spdlog::warn("{}; the others go on", describe(end));
@@ -270,6 +274,7 @@ void Coordinator::agent_lost(const std::string& node, const std::string& reason)
   for (const std::uint64_t member : membership_.lose_node(node)) {
     RankEnd end;
     end.node_lost = true;
+    end.stopped = state_ == State::stopping;
     end.error = reason;
     end_rank(member, std::move(end));
   }
@@ -300,6 +305,7 @@ void Coordinator::stop_ranks() {
   state_ = State::stopping;
   Message message("signal");
   message.head["signal"] = SIGTERM;
+  message.head["stop"] = true;
   links_.send_to_all(message);
   set_limit(options_.kill_wait_seconds, &Coordinator::on_stop_limit);
 }
@@ -315,6 +321,7 @@ void Coordinator::on_stop_limit() {
   killed_ = true;
   Message message("signal");
   message.head["signal"] = SIGKILL;
+  message.head["stop"] = true;
   links_.send_to_all(message);
   set_limit(options_.silence_seconds + options_.kill_wait_seconds, &Coordinator::on_stop_limit);
 }
@@ -362,6 +369,7 @@ void Coordinator::forward_signal(int number) {
   }
   Message message("signal");
   message.head["signal"] = number;
+  message.head["stop"] = false;
   links_.send_to_all(message);
 }
 

@@ -18,6 +18,12 @@ int exit_code_of(const RankEnd& end) {
   return in_order ? 0 : 1;
 }
 
+bool is_consequence(const RankEnd& end) {
+  // Open MPI's MPIX_ERR_PROC_FAILED, MPIX_ERR_PROC_FAILED_PENDING and MPIX_ERR_REVOKED.
+  const int status = end.abort_status.value_or(end.code);
+  return end.connected && !end.finalized && end.signal == 0 && status >= 75 && status <= 77;
+}
+
 std::string describe(const RankEnd& end) {
   std::string text = "rank " + std::to_string(end.rank) + " on " + end.node;
   if (end.node_lost) return text + " was lost with its node: " + end.error;
@@ -41,17 +47,19 @@ void JobOutcome::add(const RankEnd& end) {
   ends_.push_back(end);
   if (end.stopped) {
     ++stopped_;
-  } else if (is_failure(end) && !first_failure_) {
+  } else if (is_failure(end) &&
+             (!first_failure_ || (is_consequence(*first_failure_) && !is_consequence(end)))) {
     first_failure_ = end;
   }
 }
 
 int JobOutcome::exit_code() const {
+  const bool has_cause = first_failure_ && !is_consequence(*first_failure_);
   int highest = 0;
   bool survivor = false;
   int highest_survivor = 0;
   for (const RankEnd& end : ends_) {
-    if (end.stopped) continue;
+    if (end.stopped || (has_cause && is_consequence(end))) continue;
     const int code = exit_code_of(end);
     highest = std::max(highest, code);
     if (end.signal == 0 && !end.node_lost && end.error.empty()) {

@@ -33,6 +33,10 @@ bool is_failure(const RankEnd& end);
 /// is above 0.
 int exit_code_of(const RankEnd& end);
 
+/// True when the rank ended because MPI told it that another one had (MPI_ERRORS_ARE_FATAL, which
+/// is every program's default).
+bool is_consequence(const RankEnd& end);
+
 /// "rank 3 on n2 (pid 4242) was killed by SIGKILL after 12.3 s"
 std::string describe(const RankEnd& end);
 
@@ -42,10 +46,12 @@ class JobOutcome {
   void add(const RankEnd& end);
 
   /// srun's rule: the highest exit code, or 128 + signal, of any rank that the launcher did not
-  /// stop itself. Where failures are survived (OnFailure::go_on) the ranks that ended with an
-  /// exit code speak for the job, if there are any.
+  /// stop itself, and that did not end as a consequence of another's end (unless there is no
+  /// other). Where failures are survived (OnFailure::go_on) the ranks that ended with an exit code
+  /// speak for the job, if there are any.
   int exit_code() const;
-  /// One line about the first failure, "" if there was none. To be printed last.
+  /// One line about the first failure that is no consequence of another, "" if there was none. To
+  /// be printed last.
   std::string summary() const;
 
  private:

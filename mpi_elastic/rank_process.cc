@@ -84,11 +84,16 @@ void RankProcess::wait_for_exit() {
                    });
 }
 
-void RankProcess::exited() {
+bool RankProcess::has_ended() const {
+  if (!running_) return true;
   siginfo_t about{};
   // Left unreaped for a moment: its process id, and so its group's, cannot be used again yet.
-  if (waitid(P_PID, static_cast<id_t>(process_.pid), &about, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-      about.si_pid != process_.pid) {
+  return waitid(P_PID, static_cast<id_t>(process_.pid), &about, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         about.si_pid == process_.pid;
+}
+
+void RankProcess::exited() {
+  if (!has_ended()) {
     wait_for_exit();
     return;
   }

@@ -30,6 +30,8 @@ class RankProcess : public std::enable_shared_from_this<RankProcess> {
 
   pid_t pid() const { return process_.pid; }
   bool running() const { return running_; }
+  /// True when it has ended, be it that this was not heard yet.
+  bool has_ended() const;
   /// To the rank's whole process group; nothing happens when it has ended.
   void signal(int number);
   void write_input(std::string bytes);

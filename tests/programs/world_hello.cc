@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A world from bellows::World: sizes, an all-reduce, the name of the epoch, errors, and its end.
 #include <mpi.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -67,9 +68,15 @@ void check(bellows::World& world) {
 
 }  // namespace
 
-int main() {
+// world_hello [die-in-second]: rank 1 ends in its second world without closing it.
+int main(int argc, char**) {
   bellows::World world = bellows::World::open();
   check(world);
+  if (argc > 1) {
+    world.close();
+    world = bellows::World::open();
+    if (world.rank() == 1) _exit(0);
+  }
   bellows::World moved = std::move(world);
   check(moved);
   int all = 0;

@@ -102,6 +102,8 @@ test_the_ends_of_mpi_programs() {
   expect_matches "$(last_line)" "rank 1 .* called MPI_Abort with status 42"
   expect_exit 1 launch -n 2 mpi_ends no-finalize
   expect_matches "$(last_line)" "rank 1 .* ended without calling MPI_Finalize"
+  expect_exit 1 launch -n 2 --local-nodes 2 world_hello die-in-second
+  expect_matches "$(last_line)" "rank 1 .* ended without calling MPI_Finalize"
   expect_exit 139 launch -n 2 --local-nodes 2 mpi_ends segv
   expect_matches "$(last_line)" "rank 1 .* was killed by SIGSEGV"
   expect_exit 9 launch -n 3 --local-nodes 3 mpi_ends before-init

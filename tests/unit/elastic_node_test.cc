@@ -223,12 +223,13 @@ TEST_F(ElasticRank, WhatItLeavesRunningIsEndedAndWaitedForByNobody) {
   ASSERT_GT(left, 0);
   // Killed, though perhaps not gone yet.
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  std::string text = "State:\tS";
-  while (!text.empty() && text.find("State:\tZ") == std::string::npos) {
-    ASSERT_LT(std::chrono::steady_clock::now(), limit) << "still there: " << text;
-    std::ifstream status("/proc/" + std::to_string(left) + "/status");
-    text.assign(std::istreambuf_iterator<char>(status), {});
-  }
+  const auto lives = [left] {
+    const Fd file(open(("/proc/" + std::to_string(left) + "/stat").c_str(), O_RDONLY | O_CLOEXEC));
+    std::array<char, 256> text{};
+    if (!file.valid() || read(file.get(), text.data(), text.size() - 1) <= 0) return false;
+    return std::string_view(text.data()).find(") Z ") == std::string_view::npos;
+  };
+  while (lives()) ASSERT_LT(std::chrono::steady_clock::now(), limit) << "still there";
 }
 
 TEST_F(ElasticRank, AProcessThatHasLeftItsGroupDoesNotKeepItsEndFromBeingHeard) {

@@ -358,6 +358,19 @@ TEST(ElasticOutcome, RanksThatTheLauncherStoppedDoNotCount) {
               testing::EndsWith("; the other 2 ranks were stopped"));
 }
 
+TEST(ElasticOutcome, WhoDiesOfAnothersDeathIsNotTheCause) {
+  RankEnd told = end_of(0, 75);
+  told.connected = true;
+  told.abort_status = 75;
+  EXPECT_TRUE(is_consequence(told));
+  EXPECT_EQ(job_code({told, end_of(1, 7)}), 7);
+  EXPECT_EQ(job_code({end_of(1, 7), told}), 7);
+  EXPECT_THAT(job_summary({told, end_of(1, 7)}), HasSubstr("rank 1"));
+  EXPECT_EQ(job_code({told, told}), 75);
+  EXPECT_THAT(job_summary({told}), HasSubstr("rank 0"));
+  EXPECT_FALSE(is_consequence(end_of(0, 75)));  // no MPI program
+}
+
 TEST(ElasticOutcome, TheSummaryIsAboutTheFirstFailure) {
   EXPECT_EQ(job_summary({end_of(0, 0), end_of(1, 0)}), "");
   EXPECT_THAT(job_summary({end_of(0, 0), end_of(1, 3), end_of(2, 9)}), HasSubstr("rank 1"));
