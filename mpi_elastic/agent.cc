@@ -136,6 +136,7 @@ void Agent::register_world(const Message& message) {
   world.spec = world_spec_from_json(message.object("world"));
   world.program = program_from_json(message.object("program"));
   world.gpus_per_rank = static_cast<int>(message.number("gpus_per_rank"));
+  world.survives = message.flag("survives");
   const NodeShare* mine = world.spec.share_of(settings_.node);
   if (mine != nullptr) {
     world.machine_ranks =
@@ -199,6 +200,7 @@ void Agent::start_rank(const World& world, std::uint32_t rank) {
     request.directory = world.program.directory;
     request.pipes = true;
     request.die_with_parent = true;
+    request.ignore_sigpipe = world.survives;  // MPI writes to the sockets of the dead
     if (local < world.bindings.size()) request.cpus = world.bindings[local].set();
     Process process = spawn(request);
     Message started("started");

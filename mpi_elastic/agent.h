@@ -39,6 +39,7 @@ class Agent final : public HostUpcalls {
     Program program;
     std::vector<Binding> bindings;
     int gpus_per_rank = 0;
+    bool survives = false;            // the death of some of its ranks
     std::uint32_t machine_ranks = 0;  // on this machine, its other nodes included
   };
   struct Rank {

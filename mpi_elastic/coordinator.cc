@@ -151,6 +151,7 @@ void Coordinator::agent_ready(const std::string& node, const Message& message) {
   declared.head["program"] = to_json(program);
   declared.head["bind"] = options_.bind;
   declared.head["gpus_per_rank"] = options_.gpus_per_rank;
+  declared.head["survives"] = options_.on_failure == OnFailure::go_on;
   // Local nodes are all on one machine, and each sees all of its cores.
   declared.head["machine_ranks"] = allocation_.slurm ? 0 : ranks_.size();
   for (const auto& [name, count] : placed_) awaited_.insert(name);

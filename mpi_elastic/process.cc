@@ -80,6 +80,7 @@ struct ChildFailure {
   for (const int number : {SIGPIPE, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
     signal(number, SIG_DFL);
   }
+  if (request.ignore_sigpipe) signal(SIGPIPE, SIG_IGN);
   execve(file, arguments, environment);
   fail(ChildFailure::exec);
   _exit(127);

@@ -45,6 +45,7 @@ struct SpawnRequest {
   bool pipes = false;                    // stdin, stdout, stderr through pipes; else the caller's
   bool null_input = false;               // without pipes: stdin from /dev/null
   bool die_with_parent = false;          // SIGKILL when the thread that called spawn ends
+  bool ignore_sigpipe = false;
   std::optional<cpu_set_t> cpus;
 };
 

@@ -41,6 +41,15 @@ test_a_rank_that_ends_before_the_world_forms_ends_the_job() {
   expect_contains "$ERR" "a rank has ended before MPI_Init: the world cannot form; stopping the others"
 }
 
+# MPI may write to the socket of a dead rank before it has heard of its death.
+test_survivors_do_not_die_of_a_broken_pipe() {
+  expect_exit 0 launch -n 1 --on-failure continue grep SigIgn /proc/self/status
+  (((16#${OUT##*[[:space:]]} >> 12) & 1)) || fail "SIGPIPE is not ignored: $OUT"
+  expect_exit 0 launch -n 1 grep SigIgn /proc/self/status
+  (((16#${OUT##*[[:space:]]} >> 12) & 1)) && fail "SIGPIPE is ignored: $OUT"
+  return 0
+}
+
 # shellcheck disable=SC2016 # for the ranks' shell
 test_programs_without_mpi_go_on_as_well() {
   expect_exit 0 launch -n 3 --on-failure continue sh -c '[ $OMPI_COMM_WORLD_RANK != 1 ] || kill -KILL $$; sleep 1; echo end'
