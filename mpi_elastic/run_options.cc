@@ -57,19 +57,25 @@ po::options_description make_options() {
   return all;
 }
 
-int positive(const po::variables_map& values, const char* name, int least) {
+// Far above what one launcher can hold; a slip of the finger shall not take the machine's memory.
+constexpr int kMostRanks = 100'000;
+constexpr int kMostLocalNodes = 1'000;
+constexpr int kMostGpus = 1'000;
+
+int number(const po::variables_map& values, const char* name, int least, int most) {
   const int value = values[name].as<int>();
-  if (value < least) {
+  if (value < least || value > most) {
     throw UsageError("--" + std::string(name) + "=" + std::to_string(value) +
-                     ": must be at least " + std::to_string(least));
+                     ": must be at least " + std::to_string(least) + " and at most " +
+                     std::to_string(most));
   }
   return value;
 }
 
 double seconds(const po::variables_map& values, const char* name) {
   const double value = values[name].as<double>();
-  if (!(value > 0) || value > 1e6) {
-    throw UsageError("--" + std::string(name) + ": must be a number of seconds above 0");
+  if (!(value >= 0.1) || value > 1e6) {
+    throw UsageError("--" + std::string(name) + ": must be from 0.1 to 1000000 seconds");
   }
   return value;
 }
@@ -115,7 +121,7 @@ int count_own_arguments(int argc, char** argv, const po::options_description& op
         is_long
             ? options.find_nothrow(
                   argument.substr(2, equals == std::string::npos ? std::string::npos : equals - 2),
-                  true)
+                  false)
             : options.find_nothrow(argument.substr(0, 2), false);
     const bool takes_value = option != nullptr && option->semantic()->max_tokens() > 0;
     const bool value_attached = is_long ? equals != std::string::npos : argument.size() > 2;
@@ -131,7 +137,12 @@ RunOptions parse_run_options(int argc, char** argv) {
   const int own = count_own_arguments(argc, argv, description);
   po::variables_map values;
   try {
-    po::store(po::command_line_parser(own, argv).options(description).positional({}).run(), values);
+    // Abbreviations would change their meaning when options are added.
+    using po::command_line_style::allow_guessing;
+    const int style = po::command_line_style::default_style & ~allow_guessing;
+    po::store(
+        po::command_line_parser(own, argv).options(description).positional({}).style(style).run(),
+        values);
     po::notify(values);
   } catch (const po::error& wrong) {
     throw UsageError(wrong.what());
@@ -151,11 +162,13 @@ RunOptions parse_run_options(int argc, char** argv) {
     options.program.emplace_back(argv[i]);
   }
   if (options.program.empty()) throw UsageError("no program named");
-  if (values.contains("ranks")) options.ranks = positive(values, "ranks", 1);
+  if (values.contains("ranks")) options.ranks = number(values, "ranks", 1, kMostRanks);
   if (values.contains("ranks-per-node")) {
-    options.ranks_per_node = positive(values, "ranks-per-node", 1);
+    options.ranks_per_node = number(values, "ranks-per-node", 1, kMostRanks);
   }
-  if (values.contains("local-nodes")) options.local_nodes = positive(values, "local-nodes", 1);
+  if (values.contains("local-nodes")) {
+    options.local_nodes = number(values, "local-nodes", 1, kMostLocalNodes);
+  }
   options.directory = values.contains("chdir") ? values["chdir"].as<std::string>()
                                                : std::filesystem::current_path().string();
   options.bind = values["bind-to"].as<std::string>();
@@ -164,7 +177,7 @@ RunOptions parse_run_options(int argc, char** argv) {
   } catch (const std::invalid_argument& wrong) {
     throw UsageError(std::string("--bind-to: ") + wrong.what());
   }
-  options.gpus_per_rank = positive(values, "gpus-per-rank", 0);
+  options.gpus_per_rank = number(values, "gpus-per-rank", 0, kMostGpus);
   options.tag_output = values.contains("tag-output");
   options.report_bindings = values.contains("report-bindings");
   options.verbose = values.contains("verbose");
