@@ -2,10 +2,13 @@
 #include "mpi_elastic/output.h"
 
 #include <poll.h>
+#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <boost/asio/post.hpp>
 #include <cerrno>
+#include <cstring>
+#include <utility>
 
 namespace bellows::elastic {
 namespace {
@@ -13,7 +16,8 @@ namespace {
 // A line without end is written in pieces of this size.
 constexpr std::size_t kLongestLine = std::size_t{1} << 20;
 
-bool write_all(int fd, const std::string& bytes) {
+// 0, or why not all could be written.
+int write_all(int fd, const std::string& bytes) {
   std::size_t done = 0;
   while (done < bytes.size()) {
     const ssize_t n = ::write(fd, bytes.data() + done, bytes.size() - done);
@@ -23,10 +27,10 @@ bool write_all(int fd, const std::string& bytes) {
       pollfd ready{fd, POLLOUT, 0};
       poll(&ready, 1, -1);
     } else if (errno != EINTR) {
-      return false;
+      return errno;
     }
   }
-  return true;
+  return 0;
 }
 
 }  // namespace
@@ -78,6 +82,7 @@ void OutputWriter::write(int fd, std::string bytes, std::function<void()> writte
 
 void OutputWriter::run() {
   bool broken[3] = {false, false, false};
+  bool told = false;
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return ending_ || !queue_.empty(); });
@@ -86,7 +91,15 @@ void OutputWriter::run() {
     queue_.pop_front();
     idle_ = false;
     lock.unlock();
-    if (!broken[item.fd] && !write_all(item.fd, item.bytes)) broken[item.fd] = true;
+    if (!broken[item.fd]) {
+      const int failed = write_all(item.fd, item.bytes);
+      // Nobody can read it any more, or there may be room again later (a full disk).
+      broken[item.fd] = failed == EPIPE || failed == EBADF;
+      if (failed != 0 && !broken[item.fd] && !std::exchange(told, true)) {
+        spdlog::warn("cannot write to {}: {}; output is lost",
+                     item.fd == STDOUT_FILENO ? "stdout" : "stderr", std::strerror(failed));
+      }
+    }
     if (item.written) boost::asio::post(io_, std::move(item.written));
     lock.lock();
     idle_ = true;

@@ -42,7 +42,8 @@ class OutputWriter {
   /// any program that writes to a pipe.
   void flush();
 
-  /// To stdout (1) or stderr (2). Once a stream is broken, what goes there is dropped.
+  /// To stdout (1) or stderr (2). Once nobody can read a stream any more, what goes there is
+  /// dropped; what a full disk refuses is lost, with one warning.
   void write(int fd, std::string bytes, std::function<void()> written);
 
  private:

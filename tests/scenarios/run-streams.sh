@@ -83,3 +83,9 @@ test_bytes_that_are_no_text_pass() {
   head -c 300000 /dev/urandom >bytes
   launch -n 1 cat "$PWD/bytes" | expect_exit 0 cmp - bytes
 }
+
+test_output_that_a_full_disk_refuses_is_reported_once() {
+  launch -n 2 sh -c 'seq 1 50000; echo done >&2' >/dev/full 2>errors
+  expect_equal "$(grep -c '^bellows-run: cannot write to stdout: No space left on device; output is lost$' errors)" 1
+  expect_equal "$(grep -c '^done$' errors)" 2
+}
