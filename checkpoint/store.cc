@@ -2,7 +2,10 @@
 // A folder of checkpoints of one run.
 #include "checkpoint/store.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <stdexcept>
 #include <system_error>
@@ -71,10 +74,16 @@ std::vector<Store::Entry> Store::list(const OnRefused& on_refused) const {
   return entries;
 }
 
-Store::Entry Store::save(const State& state, std::int64_t step) {
+void Store::prepare() const {
   std::error_code error;
   fs::create_directories(folder_, error);
   if (error) throw system_error(folder_, "cannot make the folder", error.value());
+  if (access(folder_.c_str(), W_OK | X_OK) != 0)
+    throw system_error(folder_, "cannot write into the folder", errno);
+}
+
+Store::Entry Store::save(const State& state, std::int64_t step) {
+  prepare();
   clean();
   const std::vector<Entry> entries = list();
   const std::string newest = entries.empty() ? std::string() : entries.front().info.created;

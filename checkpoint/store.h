@@ -39,6 +39,10 @@ class Store {
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path file_of(std::int64_t step) const;
 
+  /// Makes the folder if there is none. Throws Error (kIo) when that fails, when something else has
+  /// its name, or when nothing can be written into it.
+  void prepare() const;
+
   /// Writes file_of(step), making the folder if there is none, then removes what is beyond `keep`:
   /// never the one just written, never a file that is not a checkpoint of this format, and nothing
   /// when writing failed. Also removes temporary files of writers that are dead.

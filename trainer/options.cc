@@ -8,6 +8,7 @@
 #include <boost/program_options.hpp>
 #include <cmath>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
 #include "trainer/errors.h"
@@ -133,7 +134,8 @@ void require_range(const char* option, T value, T low, T high) {
 }
 
 void require_positive(const char* option, double value) {
-  require(std::isfinite(value) && value > 0,
+  // Arithmetic is in floats.
+  require(value > 0 && value <= std::numeric_limits<float>::max(),
           fmt::format("--{} {}: must be a positive number", option, value));
 }
 
@@ -246,7 +248,8 @@ Options parse_options(int argc, const char* const* argv) {
     if (given.count("config") != 0) {
       where = given["config"].as<std::string>() + ": ";
       std::ifstream file(given["config"].as<std::string>());
-      if (!file)
+      file.peek();  // opening a folder succeeds, reading it does not
+      if (!file.is_open() || file.bad())
         throw UsageError("--config " + given["config"].as<std::string>() + ": cannot be read");
       po::store(po::parse_config_file(file, all), given);
     }

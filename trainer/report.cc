@@ -75,7 +75,8 @@ void Report::metric(const char* event, boost::json::object fields) {
     all[key] = value.is_double() && !std::isfinite(value.as_double()) ? boost::json::value(nullptr)
                                                                       : value;
   fmt::print(metrics_.get(), "{}\n", boost::json::serialize(all));
-  std::fflush(metrics_.get());
+  if (std::fflush(metrics_.get()) != 0 && !std::exchange(metrics_failed_, true))
+    warning(fmt::format("--metrics {}: {}", options_.metrics, std::strerror(errno)));
 }
 
 std::string Report::quality(const Sums& sums) const {

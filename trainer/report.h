@@ -51,6 +51,7 @@ class Report {
   bool terminal_ = false;
   bool line_open_ = false;
   std::unique_ptr<std::FILE, CloseFile> metrics_;
+  bool metrics_failed_ = false;
   Clock::time_point started_ = Clock::now();
   // Training alone, without evaluations and checkpoints.
   double training_seconds_ = 0;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <utility>
@@ -49,6 +50,11 @@ class TextDataset : public Dataset {
 }  // namespace
 
 std::unique_ptr<Dataset> open_text_dataset(const std::string& path, std::int64_t length) {
+  // A folder cannot be read, and a device may have no end.
+  std::error_code failed;
+  const auto type = std::filesystem::status(path, failed).type();
+  if (type != std::filesystem::file_type::regular && type != std::filesystem::file_type::not_found)
+    throw DataError(path + ": not a regular file");
   errno = 0;
   std::ifstream file(path, std::ios::binary);
   if (!file) throw DataError(fmt::format("{}: {}", path, std::strerror(errno)));

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 
@@ -19,6 +20,12 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+bool all_finite(const NamedTensors& tensors) {
+  return std::all_of(tensors.begin(), tensors.end(), [](const auto& named) {
+    return torch::isfinite(named.second.detach()).all().template item<bool>();
+  });
 }
 
 }  // namespace
@@ -39,6 +46,13 @@ void Training::resume() {
   // Rank 0 reads; the others get the state as a rank that joins would.
   std::string from;
   together(team_, [&] {
+    if (store_) {
+      try {
+        store_->prepare();
+      } catch (const checkpoint::Error& e) {
+        throw UsageError("--checkpoint-dir " + std::string(e.what()));
+      }
+    }
     if (team_.rank() != 0 || options_.resume == "none") return;
     std::optional<checkpoint::Contents> contents;
     if (options_.resume != "auto") {
@@ -100,11 +114,13 @@ void Training::evaluate_now() {
 }
 
 /// Saves unless this step is saved already. Training goes on when it fails: the older checkpoints
-/// are still there. All ranks learn the outcome.
+/// are still there. All ranks learn the outcome. What is no number is not saved: a run that resumed
+/// from it could not go on, while an older checkpoint may be good.
 bool Training::save() {
   if (saved_step_ == state_.step) return true;
   double saved = 0;
-  if (store_) {
+  const bool finite = !store_ || all_finite(state_.parameters);
+  if (store_ && finite) {
     const auto start = Clock::now();
     try {
       const auto entry = store_->save(capture(state_, options_), state_.step);
@@ -115,7 +131,13 @@ bool Training::save() {
     }
   }
   saved_ = Clock::now();
-  if (team_.sum(std::vector{saved})[0] == 0) return false;
+  const auto outcome = team_.sum(std::vector{saved, finite ? 0.0 : 1.0});
+  if (outcome[1] > 0)
+    throw SharedError(kFailure,
+                      fmt::format("the parameters after step {} are no longer finite: try "
+                                  "a smaller --lr, or --clip; no checkpoint was made",
+                                  state_.step));
+  if (outcome[0] == 0) return false;
   saved_step_ = state_.step;
   return true;
 }

@@ -82,4 +82,20 @@ test_the_command_line_wins_over_a_config_file() {
   echo 'stepps = 3' >>run.conf
   expect_exit 2 train 2 --config run.conf
   once 'run.conf: --stepps: unknown option'
+  expect_exit 2 train 2 --config /tmp --model mlp --data fashion-mnist:mnist
+  once '^bellows-train: --config /tmp: cannot be read'
+}
+
+test_text_that_is_no_file_is_refused() {
+  for path in /dev/zero .; do
+    expect_exit 2 train 2 --model transformer --data "text:$path"
+    once "^bellows-train: $path: not a regular file"
+  done
+}
+
+test_metrics_that_cannot_be_written_are_reported_once() {
+  data
+  expect_exit 0 train 2 --model mlp --data fashion-mnist:mnist --steps 3 --log-every 1 \
+    --metrics /dev/full
+  once '^bellows-train: --metrics /dev/full: No space left on device'
 }

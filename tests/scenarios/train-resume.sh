@@ -131,6 +131,25 @@ test_a_signal_without_a_checkpoint_folder_has_its_own_code() {
   ended_with 3
 }
 
+test_a_checkpoint_folder_that_cannot_be_made_is_refused_before_the_training() {
+  data
+  for folder in /dev/null text.txt/c /proc/none; do
+    expect_exit 2 train_mlp 2 --steps 1 --checkpoint-dir "$folder"
+    expect_equal "$(grep -c "^bellows-train: --checkpoint-dir $folder: cannot make" <<<"$ERR")" 1
+    expect_equal "$OUT" ""
+  done
+}
+
+# A run that resumed from infinities could never go on.
+test_parameters_that_are_no_numbers_are_not_saved() {
+  data
+  expect_exit 0 train_mlp 2 --steps 1 --checkpoint-dir c
+  expect_exit 1 train_mlp 2 --steps 9 --checkpoint-dir c --checkpoint-every 1 --lr 1e38 \
+    --weight-decay 1e6 --accept-changes
+  expect_equal "$(grep -c 'the parameters after step 2 are no longer finite' <<<"$ERR")" 1
+  expect_equal "$(ls c)" "$(basename "$(at_step c 1)")"
+}
+
 # A limit on the size of files stands for the full disk.
 test_a_full_disk_keeps_the_old_checkpoint_and_the_training_goes_on() {
   data
