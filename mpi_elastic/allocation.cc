@@ -62,6 +62,13 @@ std::vector<int> counts_for(const char* variable, std::size_t nodes) {
 }
 
 Allocation slurm_allocation(const std::string& job) {
+  // Each copy would start a world of its own, and all of them write the same files.
+  const char* copies = slurm_variable("SLURM_STEP_NUM_TASKS");
+  if (copies != nullptr && std::string_view(copies) != "1") {
+    throw AllocationError(
+        "srun has started " + std::string(copies) +
+        " copies of bellows-run: start it without srun, it starts the ranks itself");
+  }
   const char* list = slurm_variable("SLURM_JOB_NODELIST");
   if (list == nullptr) {
     throw AllocationError(

@@ -237,9 +237,9 @@ class ElasticSlurm : public testing::Test {
   ~ElasticSlurm() override {
     for (const char* name : kNames) unsetenv(name);
   }
-  static constexpr std::array<const char*, 6> kNames{
-      "SLURM_JOB_ID", "SLURM_JOB_NODELIST",   "SLURM_JOB_CPUS_PER_NODE",
-      "SLURM_NTASKS", "SLURM_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE"};
+  static constexpr std::array<const char*, 7> kNames{
+      "SLURM_JOB_ID",         "SLURM_JOB_NODELIST",    "SLURM_JOB_CPUS_PER_NODE", "SLURM_NTASKS",
+      "SLURM_TASKS_PER_NODE", "SLURM_NTASKS_PER_NODE", "SLURM_STEP_NUM_TASKS"};
   static std::string refusal() {
     try {
       find_allocation(RunOptions{});
@@ -256,6 +256,14 @@ TEST_F(ElasticSlurm, OutsideAJobItIsThisMachine) {
   EXPECT_EQ(allocation.nodes.size(), 1U);
   EXPECT_GE(allocation.nodes[0].cpus, 1);
   EXPECT_THAT(allocation.job, testing::StartsWith("local-"));
+}
+
+TEST_F(ElasticSlurm, CopiesThatSrunStartedAreRefused) {
+  setenv("SLURM_JOB_ID", "4711", 1);
+  setenv("SLURM_STEP_NUM_TASKS", "2", 1);
+  EXPECT_THAT(refusal(), testing::StartsWith("srun has started 2 copies of bellows-run"));
+  setenv("SLURM_STEP_NUM_TASKS", "1", 1);  // the interactive step of salloc
+  EXPECT_THAT(refusal(), testing::StartsWith("SLURM_JOB_ID is set but SLURM_JOB_NODELIST is not"));
 }
 
 TEST_F(ElasticSlurm, LocalNodesHaveNamesOfTheirOwnAndPassTheJobBy) {
