@@ -8,9 +8,17 @@
 
 namespace bellows {
 
-MpiError::MpiError(const std::string& what, int code) : std::runtime_error(what) {
+namespace {
+
+// Open MPI returns internal codes now and then; asked what they mean, it ends the process.
+bool is_mpi_code(int code) { return code >= 0 && code <= MPI_ERR_LASTCODE; }
+
+}  // namespace
+
+MpiError::MpiError(const std::string& what, int code) : std::runtime_error(what), code_(code) {
   // Error classes are comparable, codes are the implementation's own.
-  if (MPI_Error_class(code, &code_) != MPI_SUCCESS) code_ = code;
+  int error_class = code;
+  if (is_mpi_code(code) && MPI_Error_class(code, &error_class) == MPI_SUCCESS) code_ = error_class;
 }
 
 bool MpiError::is_failure_of_a_peer() const {
@@ -20,9 +28,9 @@ bool MpiError::is_failure_of_a_peer() const {
 
 void check_mpi(int code, const char* what) {
   if (code == MPI_SUCCESS) return;
-  char text[MPI_MAX_ERROR_STRING] = "unknown error";
+  char text[MPI_MAX_ERROR_STRING] = "internal error of MPI";
   int length = 0;
-  MPI_Error_string(code, text, &length);
+  if (is_mpi_code(code)) MPI_Error_string(code, text, &length);
   throw MpiError(std::string(what) + ": " + text, code);
 }
 

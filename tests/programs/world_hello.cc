@@ -64,6 +64,13 @@ void check(bellows::World& world) {
     expect(error.code() == MPI_ERR_ROOT, "the error's class");
     expect(!error.is_failure_of_a_peer(), "the program's own fault");
   }
+  // Not a code of MPI's, as Open MPI's internal ones: no reason to end the process.
+  try {
+    bellows::check_mpi(-13, "MPI_Anything");
+    expect(false, "an internal error is an exception");
+  } catch (const bellows::MpiError& error) {
+    expect(error.code() == -13, "the internal error's code");
+  }
 }
 
 }  // namespace
