@@ -166,9 +166,9 @@ Outcome Training::run() {
                                               "--clip; no checkpoint was made of it",
                                               state_.step, result.sums.loss));
     report_.step(state_, result);
+    if (result.pass_ended) state_.pass_sums = {};
     if (result.stop) return stop();
     if (result.pass_ended) {
-      state_.pass_sums = {};
       const auto passes = static_cast<std::int64_t>(state_.sampler.position().pass);
       if (options_.evaluate_every > 0 && passes % options_.evaluate_every == 0) evaluate_now();
     }

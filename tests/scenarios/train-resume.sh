@@ -118,6 +118,19 @@ test_sigterm_makes_a_checkpoint_and_asks_for_a_requeue() {
   expect_matches "$(tail -n 1 out)" '^stopped: ranks=3 '
 }
 
+# One step is a pass.
+test_a_stop_at_the_end_of_a_pass_begins_the_next_one_afresh() {
+  data
+  bellows-run -n 2 bellows-train --threads 1 --model mlp --data fashion-mnist:mnist --batch 600 \
+    --passes 100000 --evaluate-every 0 --metrics m.jsonl --checkpoint-dir c \
+    --checkpoint-every 100000000 >out 2>err &
+  RUN=$!
+  wait_until 60 grep -q '"event":"step"' m.jsonl
+  kill -TERM "$RUN"
+  ended_with 85
+  expect_matches "$(bellows-ckpt show c/*.h5)" 'pass_targets[^0-9]+0($|[^.0-9])'
+}
+
 test_sigusr1_on_one_rank_stops_all_at_the_same_step() {
   start_long_run --checkpoint-dir c --requeue-code 99
   kill -USR1 "$(cat pid.2)"
