@@ -6,9 +6,9 @@
 #include <boost/asio/io_context.hpp>
 #include <condition_variable>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 
 #include "mpi_elastic/process.h"
 
@@ -25,16 +25,20 @@ class InputReader {
   void taken(std::size_t bytes);
 
  private:
-  void run();
+  // Outlives this object where the thread is stuck in a read: somebody else with the same stdin was
+  // quicker to take what poll() had announced.
+  struct Shared {
+    boost::asio::io_context& io;
+    std::function<void(std::string)> on_input;
+    Fd wake;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::size_t underway = 0;
+    bool ending = false;
+  };
+  static void run(Shared& shared);
 
-  boost::asio::io_context& io_;
-  std::function<void(std::string)> on_input_;
-  Fd wake_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::size_t underway_ = 0;
-  bool ending_ = false;
-  std::thread thread_;
+  std::shared_ptr<Shared> shared_;
 };
 
 }  // namespace bellows::elastic

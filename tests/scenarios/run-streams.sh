@@ -89,3 +89,22 @@ test_output_that_a_full_disk_refuses_is_reported_once() {
   expect_equal "$(grep -c '^bellows-run: cannot write to stdout: No space left on device; output is lost$' errors)" 1
   expect_equal "$(grep -c '^done$' errors)" 2
 }
+
+# One of them takes the line that all have been told of; the others must not wait for the next.
+test_launchers_that_share_a_stdin_end_with_their_ranks() {
+  local i pid pids=()
+  mkfifo shared
+  exec 3<>shared
+  for i in {1..12}; do
+    LIMIT=20 launch -n 1 sleep 3 <&3 &
+    pids+=($!)
+  done
+  for i in {1..60}; do
+    sleep 0.04
+    echo "line $i" >&3
+  done
+  for pid in "${pids[@]}"; do
+    wait "$pid" || fail "bellows-run ended with $? (124: not at all)"
+  done
+  exec 3>&-
+}
