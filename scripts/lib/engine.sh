@@ -39,6 +39,7 @@ apt_install() {
 engine_present() {
   local candidate
   if [[ $ENGINE ]]; then
+    command -v "$ENGINE" >/dev/null || die "BELLOWS_ENGINE=$ENGINE: no such program; use podman or docker"
     engine_configure
     return
   fi

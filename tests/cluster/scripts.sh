@@ -43,6 +43,10 @@ test_mistakes_are_named() {
   expect_contains "$ERR" "cluster 'none-$$' is not up"
   expect_exit 1 "$ROOT/scripts/cluster" kill --name "$CLUSTER" n99
   expect_contains "$ERR" "has no node 'n99' (it has: ctl n1 n2 n3 n4)"
+  expect_exit 1 env BELLOWS_BUILD=/nowhere "$ROOT/scripts/cluster" up --name "none-$$"
+  expect_contains "$ERR" "BELLOWS_BUILD=/nowhere: no folder of this tree"
+  expect_exit 1 env BELLOWS_ENGINE=nothing "$ROOT/scripts/cluster" status
+  expect_contains "$ERR" "BELLOWS_ENGINE=nothing: no such program"
   expect_exit 1 "$ROOT/scripts/demo" --passes many
   expect_contains "$ERR" "--passes many"
   expect_exit 1 "$ROOT/scripts/run" --no-such-option
