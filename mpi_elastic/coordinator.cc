@@ -19,6 +19,9 @@ namespace {
 constexpr double kFinishSeconds = 10;  // for agents to clean up and go
 // The word of a rank's end can be slower than MPI, which lets others end because of it.
 constexpr double kCauseSeconds = 1;
+// What makes one rank end with an exit code (a wrong option, a missing file) often ends the others
+// too: this long they may end by themselves, with what they have to say.
+constexpr double kOthersSeconds = 0.5;
 // Ctrl-C twice within this time ends the job at once, as with srun.
 constexpr auto kSecondInterrupt = std::chrono::seconds(1);
 
@@ -231,10 +234,8 @@ void Coordinator::end_rank(std::uint64_t member, RankEnd end) {
   if (ranks_.empty()) {
     finish();
   } else if (failed && state_ == State::running) {
-    if (options_.on_failure == OnFailure::stop && is_consequence(end)) {
-      set_limit(kCauseSeconds, &Coordinator::stop_ranks);
-    } else if (options_.on_failure == OnFailure::stop) {
-      stop_ranks();
+    if (options_.on_failure == OnFailure::stop) {
+      stop_ranks_after(end);
     } else {
       spdlog::warn("{}; the others go on", describe(end));
       announce({member});
@@ -243,6 +244,20 @@ void Coordinator::end_rank(std::uint64_t member, RankEnd end) {
     }
   }
   forget_procs(membership_.procs_of(member));
+}
+
+void Coordinator::stop_ranks_after(const RankEnd& end) {
+  // (A rank that ends inside MPI drags the others down by errors of theirs, not for its reasons.)
+  const bool by_itself = end.signal == 0 && !end.node_lost && end.error.empty() &&
+                         !end.abort_status && end.finalized == end.connected;
+  died_before_init_ = died_before_init_ || !end.connected;
+  const bool incomplete = uses_mpi_ && died_before_init_;
+  if (incomplete || (!by_itself && !is_consequence(end))) {
+    stop_ranks();
+  } else if (!stop_planned_) {
+    stop_planned_ = true;
+    set_limit(is_consequence(end) ? kCauseSeconds : kOthersSeconds, &Coordinator::stop_ranks);
+  }
 }
 
 // The first world needs everyone: without one of them MPI_Init would not return in the others.

@@ -58,6 +58,7 @@ class Coordinator {
   void rank_started(const std::string& node, const Message& message);
   void rank_exited(const Message& message);
   void end_rank(std::uint64_t member, RankEnd end);
+  void stop_ranks_after(const RankEnd& end);
   void check_incomplete_world();
   void announce(const std::vector<std::uint64_t>& dead);
   void fail_start(const std::string& reason);
@@ -122,6 +123,7 @@ class Coordinator {
   std::string start_failure_;
   bool uses_mpi_ = false;          // some rank has called MPI_Init
   bool died_before_init_ = false;  // some rank ended in failure without
+  bool stop_planned_ = false;      // `limit_` will stop the ranks
   bool killed_ = false;            // `stopping` has come to SIGKILL
   std::optional<std::chrono::steady_clock::time_point> last_interrupt_;
 };

@@ -174,3 +174,12 @@ test_the_folders_are_private() {
   expect_end 143
   expect_clean
 }
+
+# shellcheck disable=SC2016 # for the ranks' shells
+test_ranks_that_fail_together_all_have_their_say() {
+  local try
+  for try in {1..20}; do
+    expect_exit 2 launch -n 3 sh -c '[ $OMPI_COMM_WORLD_RANK -gt 0 ] || sleep 0.1; echo "why $OMPI_COMM_WORLD_RANK" >&2; exit 2' </dev/null
+    expect_equal "$(grep -c '^why [012]$' <<<"$ERR")" 3
+  done
+}
