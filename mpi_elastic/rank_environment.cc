@@ -2,6 +2,7 @@
 #include "mpi_elastic/rank_environment.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "mpi_elastic/agent_settings.h"
 #include "mpi_elastic/binding.h"
@@ -82,8 +83,14 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& user,
 
   if (place.gpus_per_rank > 0) {
     if (const char* visible = get_variable(environment, "CUDA_VISIBLE_DEVICES")) {
-      set_variable(environment, "CUDA_VISIBLE_DEVICES",
-                   gpus_of_rank(visible, static_cast<int>(place.local_rank), place.gpus_per_rank));
+      const std::string mine =
+          gpus_of_rank(visible, static_cast<int>(place.local_rank), place.gpus_per_rank);
+      if (mine.empty()) {
+        throw std::runtime_error("--gpus-per-rank " + std::to_string(place.gpus_per_rank) + ": " +
+                                 local_size + " ranks on this node, but CUDA_VISIBLE_DEVICES is '" +
+                                 visible + "'");
+      }
+      set_variable(environment, "CUDA_VISIBLE_DEVICES", mine);
     }
   }
   for (const std::string& variable : pmix) {

@@ -392,6 +392,8 @@ TEST(ElasticEnvironment, GivesEachRankItsGpus) {
   with_gpus.gpus_per_rank = 2;
   EXPECT_THAT(rank_environment({}, {"CUDA_VISIBLE_DEVICES=0,1,2,3"}, {}, with_gpus),
               Contains("CUDA_VISIBLE_DEVICES=2,3"));
+  EXPECT_THROW(rank_environment({}, {"CUDA_VISIBLE_DEVICES=0,1,2"}, {}, with_gpus),
+               std::runtime_error);
 }
 
 TEST(ElasticEnvironment, VariablesAreSetReadAndRemoved) {
