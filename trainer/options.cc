@@ -145,7 +145,7 @@ void parse_checkpoint_every(const std::string& text, Options& o) {
   std::istringstream in(seconds ? text.substr(0, text.size() - 1) : text);
   double value = 0;
   in >> value;
-  require(!in.fail() && in.peek() == EOF && std::isfinite(value) && value > 0 &&
+  require(!in.fail() && in.peek() == EOF && value > 0 && value <= 1e12 &&
               (seconds || value == std::floor(value)),
           "--checkpoint-every " + text + ": use a number of steps (100) or of seconds (600s)");
   if (seconds)

@@ -173,6 +173,8 @@ TEST(OptionsTest, NamesWhatIsWrongAndWhatIsAllowed) {
   wrong({"--optimizer", "lion"}, {"--optimizer lion", "sgd, adam, adamw"});
   wrong({"--lr", "0"}, {"--lr 0", "positive"});
   wrong({"--lr", "nan"}, {"--lr", "positive"});
+  wrong({"--lr", "1e300"}, {"--lr", "positive"});
+  wrong({"--checkpoint-dir", "c", "--checkpoint-every", "1e30"}, {"--checkpoint-every 1e30"});
   wrong({"--passes", "0"}, {"--passes", "positive"});
   wrong({"--dropout", "1"}, {"--dropout 1"});
   wrong({"--device", "tpu"}, {"--device tpu", "cpu, cuda"});
