@@ -2,7 +2,9 @@
 #include "mpi_elastic/world.h"
 
 #include <mpi-ext.h>
+#include <signal.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <utility>
 
@@ -35,6 +37,11 @@ void check_mpi(int code, const char* what) {
 }
 
 World World::open() {
+  // A peer that ends closes its connections: that must be an error of MPI's, not a signal.
+  struct sigaction pipe_action;
+  if (sigaction(SIGPIPE, nullptr, &pipe_action) == 0 && pipe_action.sa_handler == SIG_DFL) {
+    std::signal(SIGPIPE, SIG_IGN);
+  }
   World world;
   MPI_Info info = MPI_INFO_NULL;
   check_mpi(MPI_Info_create(&info), "MPI_Info_create");

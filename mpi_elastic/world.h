@@ -32,7 +32,8 @@ void check_mpi(int code, const char* what);
 class World {
  public:
   /// Opens the world that the launcher (bellows-run, mpirun, srun) started this process in.
-  /// Throws MpiError when MPI cannot be initialised.
+  /// Throws MpiError when MPI cannot be initialised. From then on SIGPIPE is ignored, unless the
+  /// program has a handler for it.
   static World open();
 
   World(World&& other) noexcept;
