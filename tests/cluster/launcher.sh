@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
 # bellows-run inside a Slurm job.
+# shellcheck disable=SC2016 # scripts for the job, not for this shell
 export TIME_LIMIT=180
 
 # batch [SBATCH_ARGUMENTS…] -- SCRIPT: submits it with bellows-run in PATH; prints the job's id. The

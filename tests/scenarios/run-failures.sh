@@ -179,6 +179,7 @@ test_the_folders_are_private() {
 test_ranks_that_fail_together_all_have_their_say() {
   local try
   for try in {1..20}; do
+    echo "try $try"
     expect_exit 2 launch -n 3 sh -c '[ $OMPI_COMM_WORLD_RANK -gt 0 ] || sleep 0.1; echo "why $OMPI_COMM_WORLD_RANK" >&2; exit 2' </dev/null
     expect_equal "$(grep -c '^why [012]$' <<<"$ERR")" 3
   done
