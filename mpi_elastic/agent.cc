@@ -34,6 +34,7 @@ Agent::Agent(boost::asio::io_context& io, AgentSettings settings, std::uint32_t 
       settings_(std::move(settings)),
       channel_(std::move(channel)),
       network_(network_of(address_only(channel_->local_address()))),
+      signals_(io, SIGTERM, SIGINT, SIGHUP),
       folder_(settings_.job),
       host_(io, *this, topology_,
             {.node = settings_.node,
@@ -43,8 +44,7 @@ Agent::Agent(boost::asio::io_context& io, AgentSettings settings, std::uint32_t 
       silence_(std::chrono::duration_cast<SilenceWatch::Duration>(
           std::chrono::duration<double>(settings_.silence_seconds))),
       requests_(channel_),
-      beat_timer_(io),
-      signals_(io, SIGTERM, SIGINT, SIGHUP) {
+      beat_timer_(io) {
   signals_.add(SIGUSR1);
   signals_.add(SIGUSR2);
 }

@@ -95,13 +95,15 @@ class Agent final : public HostUpcalls {
   AgentSettings settings_;
   std::shared_ptr<protocol::Channel> channel_;
   std::string network_;  // of the interface that reaches the coordinator
+  // Before what is cleaned up at the end, and so outliving it: without its handler a late SIGTERM
+  // of Slurm's would end the agent half-way.
+  boost::asio::signal_set signals_;
   JobFolder folder_;
   Topology topology_;
   PmixHost host_;
   SilenceWatch silence_;
   Requests requests_;
   boost::asio::steady_timer beat_timer_;
-  boost::asio::signal_set signals_;
 
   std::map<std::string, World> worlds_;  // by namespace
   std::map<std::uint64_t, Rank> ranks_;  // by member
