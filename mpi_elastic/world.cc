@@ -45,6 +45,7 @@ World World::open() {
   World world;
   MPI_Info info = MPI_INFO_NULL;
   check_mpi(MPI_Info_create(&info), "MPI_Info_create");
+  // More than the class promises: it makes Open MPI's own locks real ones.
   MPI_Info_set(info, "thread_level", "MPI_THREAD_MULTIPLE");
   const int opened = MPI_Session_init(info, MPI_ERRORS_RETURN, &world.session_);
   MPI_Info_free(&info);

@@ -27,8 +27,12 @@ class MpiError : public std::runtime_error {
 /// Throws MpiError("WHAT: text of the error") unless `code` is MPI_SUCCESS.
 void check_mpi(int code, const char* what);
 
-/// One world. Move-only; owns the session and the communicator. Thread level is
-/// MPI_THREAD_MULTIPLE. Errors are returned (MPI_ERRORS_RETURN), never fatal.
+/// One world. Move-only; owns the session and the communicator. Errors are returned
+/// (MPI_ERRORS_RETURN), never fatal.
+///
+/// Any thread may call MPI, but one at a time (MPI_THREAD_SERIALIZED): Open MPI 5.0 grants
+/// MPI_THREAD_MULTIPLE to a session, yet sets `ompi_mpi_thread_multiple` in MPI_Init only, and
+/// without it all threads' blocking sends and receives share one request (pml_ob1_irecv.c).
 class World {
  public:
   /// Opens the world that the launcher (bellows-run, mpirun, srun) started this process in.

@@ -28,7 +28,7 @@ namespace bellows::trainer {
 class MpiBackend : public c10d::Backend {
  public:
   /// The communicator stays the caller's, who must not use it from another thread meanwhile and
-  /// must keep it until the backend is gone. MPI_THREAD_MULTIPLE or SERIALIZED is needed.
+  /// must keep it until the backend is gone. MPI_THREAD_SERIALIZED is needed.
   explicit MpiBackend(MPI_Comm communicator);
   MpiBackend(const MpiBackend&) = delete;
   MpiBackend& operator=(const MpiBackend&) = delete;
