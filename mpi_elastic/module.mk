@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # bellows-run, bellows-agent and the library that takes a world from them.
-$(call library,mpi_elastic,mpi_elastic/world.cc)
+$(call library,mpi_elastic,$(addprefix mpi_elastic/,world.cc elastic_world.cc))
 
 # What the launcher's two programs share, and those of their parts that tests look at.
 $(call library,launcher,$(addprefix mpi_elastic/,world_spec.cc process.cc network.cc \
