@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+// elastic_steps: a program whose world changes, without a model to train. Its state is a vector
+// that each step moves on by the sum over a batch of integers; the ranks share the batch, so what
+// the vector holds after a step is known, whoever took part. Ends with 0 and, from rank 0,
+// "final step S checksum C"; with 3 when a rank finds anything but what it should hold.
+//
+// The rule that keeps the ranks' states in step (docs/elastic.md): a rank applies a step when all
+// reductions of it have completed here. That takes every rank's share, so after a failure nobody is
+// more than one step ahead; in the next epoch all compare, and those behind take the state of a
+// rank that is furthest.
+#include <fcntl.h>
+#include <mpi.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "mpi_elastic/elastic_world.h"
+
+namespace {
+
+using bellows::check_mpi;
+using bellows::ElasticWorld;
+using bellows::MpiError;
+using bellows::World;
+
+constexpr const char* kUsage = R"(usage: elastic_steps [--option VALUE]…
+  --steps N      steps to do (100)            --bytes N    size of the state (1048576)
+  --batch N      integers per step (64)       --buckets N  reductions per step (2)
+  --work MS      time that a step's work takes on each rank (0)
+  --record FILE  append a line of JSON for each share, commit and adopted state
+)";
+
+struct Options {
+  std::int64_t steps = 100;
+  std::int64_t bytes = 1 << 20;
+  std::int64_t batch = 64;
+  std::int64_t buckets = 2;
+  std::int64_t work = 0;
+  std::string record;
+};
+
+/// The state is not what it should be after its step.
+struct WrongContent : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// ---- the content, as it should be ---------------------------------------------------------------
+
+// All sums are of integers below 2^53, so they are exact in any order.
+constexpr double kModulus = 2147483648.0;
+constexpr std::int64_t kClasses = 251;  // element i gets what all with the same i mod 251 get
+
+// One integer of the batch, below 1000.
+std::uint64_t sample(std::int64_t step, std::int64_t batch, std::int64_t index) {
+  auto x = static_cast<std::uint64_t>(step * batch + index) * 0x9e3779b97f4a7c15U;
+  x = (x ^ (x >> 29)) * 0xbf58476d1ce4e5b9U;
+  return (x ^ (x >> 32)) % 1000;
+}
+
+// What the samples [first, last) of a step add to the elements of a class.
+double contribution(std::int64_t step, std::int64_t batch, std::int64_t first, std::int64_t last,
+                    std::int64_t in_class) {
+  std::uint64_t sum = 0;
+  for (std::int64_t i = first; i < last; ++i) sum += sample(step, batch, i);
+  return static_cast<double>(sum) + static_cast<double>((last - first) * in_class);
+}
+
+// Depends on the order of the steps: one that is missing or done twice is seen for ever.
+double advance(double value, double sum) {
+  const double next = value * 5 + sum;
+  return next - std::floor(next / kModulus) * kModulus;
+}
+
+// ---- the state ----------------------------------------------------------------------------------
+
+// At any moment (but within an Update) one whole committed step, or nothing.
+struct State {
+  std::int64_t step = -1;  // -1: none yet, as in a joiner
+  std::vector<double> values;
+};
+
+State first_state(const Options& options) {
+  return {0, std::vector<double>(static_cast<std::size_t>(options.bytes) / sizeof(double), 0)};
+}
+
+void check_content(const Options& options, const State& state) {
+  std::vector<double> expected(kClasses, 0);
+  for (std::int64_t step = 1; step <= state.step; ++step) {
+    const double sum = contribution(step, options.batch, 0, options.batch, 0);
+    for (std::int64_t c = 0; c < kClasses; ++c) {
+      double& value = expected[static_cast<std::size_t>(c)];
+      value = advance(value, sum + static_cast<double>(options.batch * c));
+    }
+  }
+  for (std::size_t i = 0; i < state.values.size(); ++i) {
+    const double should = expected[i % kClasses];
+    if (state.values[i] == should) continue;
+    throw WrongContent("step " + std::to_string(state.step) + ", element " + std::to_string(i) +
+                       ": " + std::to_string(state.values[i]) + " instead of " +
+                       std::to_string(should));
+  }
+}
+
+std::uint64_t checksum(const State& state) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const double value : state.values)
+    hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x100000001b3U;
+  return hash;
+}
+
+// Transfers all bytes with `call`, which is write() or read().
+template <typename Call, typename Byte>
+void transfer(Call call, int file, Byte* data, std::size_t size) {
+  while (size > 0) {
+    const ssize_t done = call(file, data, size);
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) throw std::system_error(errno, std::generic_category(), "saved state");
+    data += done;
+    size -= static_cast<std::size_t>(done);
+  }
+}
+
+void save(const State& state, int file) {
+  const std::int64_t head[] = {state.step, static_cast<std::int64_t>(state.values.size())};
+  transfer(::write, file, reinterpret_cast<const char*>(head), sizeof(head));
+  transfer(::write, file, reinterpret_cast<const char*>(state.values.data()),
+           state.values.size() * sizeof(double));
+}
+
+State restore(int file) {
+  std::int64_t head[2];
+  transfer(::read, file, reinterpret_cast<char*>(head), sizeof(head));
+  State state{head[0], std::vector<double>(static_cast<std::size_t>(head[1]))};
+  transfer(::read, file, reinterpret_cast<char*>(state.values.data()),
+           state.values.size() * sizeof(double));
+  return state;
+}
+
+// ---- the record ---------------------------------------------------------------------------------
+
+// One file for all ranks: a line is one write at the end of the file, whole even when the rank is
+// killed. A share is recorded before it is given away, so the shares of an epoch in which anybody
+// has committed the step are all there.
+class Record {
+ public:
+  explicit Record(const std::string& path) {
+    if (path.empty()) return;
+    file_ = ::open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    if (file_ < 0) throw std::system_error(errno, std::generic_category(), path);
+  }
+  Record(const Record&) = delete;
+  Record& operator=(const Record&) = delete;
+  ~Record() {
+    if (file_ >= 0) ::close(file_);
+  }
+
+  void write(const char* event, const ElasticWorld& world, std::int64_t step,
+             const std::string& more = "") const {
+    if (file_ < 0) return;
+    const std::string line = std::string("{\"event\": \"") + event +
+                             "\", \"step\": " + std::to_string(step) +
+                             ", \"epoch\": " + std::to_string(world.epoch()) +
+                             ", \"rank\": " + std::to_string(world.world().rank()) +
+                             ", \"ranks\": " + std::to_string(world.world().size()) + more + "}\n";
+    transfer(::write, file_, line.data(), line.size());
+  }
+
+ private:
+  int file_ = -1;
+};
+
+// ---- the program --------------------------------------------------------------------------------
+
+class Program {
+ public:
+  explicit Program(Options options) : options_(std::move(options)), record_(options_.record) {
+    if (const auto file = bellows::saved_state()) {
+      state_ = restore(*file);
+    } else if (!bellows::is_joiner()) {
+      state_ = first_state(options_);
+    }
+  }
+
+  void run();
+
+ private:
+  void synchronise(ElasticWorld& world);
+  void take_state(ElasticWorld& world, int source, std::int64_t step);
+  bool step(ElasticWorld& world);
+  void apply(ElasticWorld& world);
+  void finish(ElasticWorld& world);
+
+  Options options_;
+  Record record_;
+  State state_;
+  std::vector<double> sums_;  // and, last, the control word
+};
+
+// After each change, for all members: compares, and brings those behind to the furthest.
+void Program::synchronise(ElasticWorld& elastic) {
+  const World& world = elastic.world();
+  std::vector<std::int64_t> steps(static_cast<std::size_t>(world.size()));
+  check_mpi(MPI_Allgather(&state_.step, 1, MPI_INT64_T, steps.data(), 1, MPI_INT64_T,
+                          world.communicator()),
+            "MPI_Allgather of the steps");
+  const auto furthest = std::max_element(steps.begin(), steps.end());
+  if (*furthest < 0) throw bellows::ElasticError("no member that has the state is left");
+  const bool same = std::all_of(steps.begin(), steps.end(), [&](auto s) { return s == *furthest; });
+  if (!same) take_state(elastic, static_cast<int>(furthest - steps.begin()), *furthest);
+  check_content(options_, state_);
+  if (world.rank() == 0) {
+    std::printf("epoch %u: %d ranks at step %lld\n", elastic.epoch(), world.size(),
+                static_cast<long long>(state_.step));
+    std::fflush(stdout);
+  }
+}
+
+// The present state stays as it is until the other has arrived as a whole: the source may die.
+void Program::take_state(ElasticWorld& elastic, int source, std::int64_t step) {
+  const World& world = elastic.world();
+  const bool behind = state_.step < step;
+  constexpr std::size_t kPiece = 1 << 17;  // elements: 1 MiB
+  std::vector<double> staging;
+  std::uint64_t size = state_.values.size();
+  check_mpi(MPI_Bcast(&size, 1, MPI_UINT64_T, source, world.communicator()),
+            "MPI_Bcast of the state's size");
+  if (world.rank() != source) staging.resize(behind ? size : std::min<std::size_t>(size, kPiece));
+  for (std::size_t at = 0; at < size; at += kPiece) {
+    double* piece = world.rank() == source ? &state_.values[at] : &staging[behind ? at : 0];
+    check_mpi(MPI_Bcast(piece, static_cast<int>(std::min(kPiece, size - at)), MPI_DOUBLE, source,
+                        world.communicator()),
+              "MPI_Bcast of the state");
+  }
+  if (!behind) return;
+  const ElasticWorld::Update update(elastic);
+  state_.values.swap(staging);
+  state_.step = step;
+  record_.write("adopt", elastic, step, ", \"from\": " + std::to_string(source));
+}
+
+// One step. Returns rank 0's word on whether a change is due, the same on all ranks.
+bool Program::step(ElasticWorld& elastic) {
+  const World& world = elastic.world();
+  const std::int64_t next = state_.step + 1;
+  const std::int64_t first = options_.batch * world.rank() / world.size();
+  const std::int64_t last = options_.batch * (world.rank() + 1) / world.size();
+  record_.write("share", elastic, next,
+                ", \"first\": " + std::to_string(first) + ", \"last\": " + std::to_string(last));
+
+  const std::size_t elements = state_.values.size();
+  sums_.resize(elements + 1);
+  const double base = contribution(next, options_.batch, first, last, 0);
+  for (std::size_t i = 0; i < elements; ++i)
+    sums_[i] = base + static_cast<double>((last - first) * static_cast<std::int64_t>(i % kClasses));
+  std::this_thread::sleep_for(std::chrono::milliseconds(options_.work));
+  sums_[elements] = world.rank() == 0 && elastic.change_wanted() ? 1 : 0;
+
+  const auto buckets = static_cast<std::size_t>(options_.buckets);
+  for (std::size_t b = 0; b < buckets; ++b) {
+    const std::size_t from = sums_.size() * b / buckets, to = sums_.size() * (b + 1) / buckets;
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, &sums_[from], static_cast<int>(to - from), MPI_DOUBLE,
+                            MPI_SUM, world.communicator()),
+              "MPI_Allreduce of a step");
+  }
+  apply(elastic);
+  record_.write("commit", elastic, next);
+  return sums_[elements] > 0;
+}
+
+void Program::apply(ElasticWorld& elastic) {
+  const ElasticWorld::Update update(elastic);
+  for (std::size_t i = 0; i < state_.values.size(); ++i)
+    state_.values[i] = advance(state_.values[i], sums_[i]);
+  ++state_.step;
+}
+
+// All have the last step when the barrier is over. Who still fails here finds the others gone, and
+// comes here again in a world without them.
+void Program::finish(ElasticWorld& elastic) {
+  check_mpi(MPI_Barrier(elastic.world().communicator()), "MPI_Barrier at the end");
+  check_content(options_, state_);
+  if (elastic.world().rank() == 0) {
+    std::printf("final step %lld checksum %016llx\n", static_cast<long long>(state_.step),
+                static_cast<unsigned long long>(checksum(state_)));
+    std::fflush(stdout);
+  }
+}
+
+void Program::run() {
+  ElasticWorld::Settings settings;
+  settings.save = [this](int file) { save(state_, file); };
+  ElasticWorld world = ElasticWorld::open(std::move(settings));
+  bool in_step = false;  // with the other members of the epoch
+  for (bool done = false; !done;) {
+    std::optional<MpiError> failure;
+    bool wanted = false;
+    try {
+      if (!in_step) synchronise(world);
+      in_step = true;
+      if (state_.step < options_.steps) {
+        wanted = step(world);
+        world.report({state_.step, 0});
+      } else {
+        finish(world);
+        done = true;
+      }
+    } catch (const MpiError& error) {
+      failure = error;
+    }
+    if (!failure && !wanted) continue;
+    if (!world.change(failure ? &*failure : nullptr)) return;
+    in_step = false;
+  }
+  try {
+    world.close();
+  } catch (const MpiError&) {  // a peer died after all was done
+  }
+}
+
+std::int64_t number(const char* option, const char* text, std::int64_t least) {
+  std::int64_t value = 0;
+  const char* end = text + std::strlen(text);
+  const auto [stop, error] = std::from_chars(text, end, value);
+  if (error != std::errc{} || stop != end || value < least)
+    throw std::invalid_argument(std::string(option) + ": '" + text + "' is not a whole number of " +
+                                std::to_string(least) + " or more");
+  return value;
+}
+
+Options parse(int argc, char** argv) {
+  Options options;
+  for (int i = 1; i < argc; i += 2) {
+    const std::string name = argv[i];
+    if (i + 1 == argc) throw std::invalid_argument(name + ": a value is missing");
+    const char* value = argv[i + 1];
+    if (name == "--steps") {
+      options.steps = number(argv[i], value, 0);
+    } else if (name == "--bytes") {
+      options.bytes = number(argv[i], value, sizeof(double));
+    } else if (name == "--batch") {
+      options.batch = number(argv[i], value, 1);
+    } else if (name == "--buckets") {
+      options.buckets = number(argv[i], value, 1);
+    } else if (name == "--work") {
+      options.work = number(argv[i], value, 0);
+    } else if (name == "--record") {
+      options.record = value;
+    } else {
+      throw std::invalid_argument("unknown option " + name);
+    }
+  }
+  return options;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    Program(parse(argc, argv)).run();
+    return 0;
+  } catch (const std::invalid_argument& error) {
+    std::fprintf(stderr, "elastic_steps: %s\n%s", error.what(), kUsage);
+    return 2;
+  } catch (const WrongContent& error) {
+    std::fprintf(stderr, "elastic_steps: wrong content: %s\n", error.what());
+    return 3;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "elastic_steps: %s\n", error.what());
+    return 1;
+  }
+}
