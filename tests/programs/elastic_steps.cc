@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// elastic_steps: a program whose world changes, without a model to train. Its state is a vector
-// that each step moves on by the sum over a batch of integers; the ranks share the batch, so what
-// the vector holds after a step is known, whoever took part. Ends with 0 and, from rank 0,
-// "final step S checksum C"; with 3 when a rank finds anything but what it should hold.
+// elastic_steps: a program whose world changes, without a model to train. Its state is a vector of
+// which is known what it holds after a step, whoever took part (steps_state.h). Ends with 0 and,
+// from rank 0, "final step S checksum C"; with 3 when a rank finds anything but what it should
+// hold.
 //
 // The rule that keeps the ranks' states in step (docs/elastic.md): a rank applies a step when all
 // reductions of it have completed here. That takes every rank's share, so after a failure nobody is
@@ -16,7 +16,6 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -30,6 +29,7 @@
 #include <vector>
 
 #include "mpi_elastic/elastic_world.h"
+#include "tests/programs/steps_state.h"
 
 namespace {
 
@@ -37,6 +37,7 @@ using bellows::check_mpi;
 using bellows::ElasticWorld;
 using bellows::MpiError;
 using bellows::World;
+using bellows::steps::State;
 
 constexpr const char* kUsage = R"(usage: elastic_steps [--option VALUE]…
   --steps N      steps to do (100)            --bytes N    size of the state (1048576)
@@ -53,103 +54,6 @@ struct Options {
   std::int64_t work = 0;
   std::string record;
 };
-
-/// The state is not what it should be after its step.
-struct WrongContent : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
-// ---- the content, as it should be ---------------------------------------------------------------
-
-// All sums are of integers below 2^53, so they are exact in any order.
-constexpr double kModulus = 2147483648.0;
-constexpr std::int64_t kClasses = 251;  // element i gets what all with the same i mod 251 get
-
-// One integer of the batch, below 1000.
-std::uint64_t sample(std::int64_t step, std::int64_t batch, std::int64_t index) {
-  auto x = static_cast<std::uint64_t>(step * batch + index) * 0x9e3779b97f4a7c15U;
-  x = (x ^ (x >> 29)) * 0xbf58476d1ce4e5b9U;
-  return (x ^ (x >> 32)) % 1000;
-}
-
-// What the samples [first, last) of a step add to the elements of a class.
-double contribution(std::int64_t step, std::int64_t batch, std::int64_t first, std::int64_t last,
-                    std::int64_t in_class) {
-  std::uint64_t sum = 0;
-  for (std::int64_t i = first; i < last; ++i) sum += sample(step, batch, i);
-  return static_cast<double>(sum) + static_cast<double>((last - first) * in_class);
-}
-
-// Depends on the order of the steps: one that is missing or done twice is seen for ever.
-double advance(double value, double sum) {
-  const double next = value * 5 + sum;
-  return next - std::floor(next / kModulus) * kModulus;
-}
-
-// ---- the state ----------------------------------------------------------------------------------
-
-// At any moment (but within an Update) one whole committed step, or nothing.
-struct State {
-  std::int64_t step = -1;  // -1: none yet, as in a joiner
-  std::vector<double> values;
-};
-
-State first_state(const Options& options) {
-  return {0, std::vector<double>(static_cast<std::size_t>(options.bytes) / sizeof(double), 0)};
-}
-
-void check_content(const Options& options, const State& state) {
-  std::vector<double> expected(kClasses, 0);
-  for (std::int64_t step = 1; step <= state.step; ++step) {
-    const double sum = contribution(step, options.batch, 0, options.batch, 0);
-    for (std::int64_t c = 0; c < kClasses; ++c) {
-      double& value = expected[static_cast<std::size_t>(c)];
-      value = advance(value, sum + static_cast<double>(options.batch * c));
-    }
-  }
-  for (std::size_t i = 0; i < state.values.size(); ++i) {
-    const double should = expected[i % kClasses];
-    if (state.values[i] == should) continue;
-    throw WrongContent("step " + std::to_string(state.step) + ", element " + std::to_string(i) +
-                       ": " + std::to_string(state.values[i]) + " instead of " +
-                       std::to_string(should));
-  }
-}
-
-std::uint64_t checksum(const State& state) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const double value : state.values)
-    hash = (hash ^ static_cast<std::uint64_t>(value)) * 0x100000001b3U;
-  return hash;
-}
-
-// Transfers all bytes with `call`, which is write() or read().
-template <typename Call, typename Byte>
-void transfer(Call call, int file, Byte* data, std::size_t size) {
-  while (size > 0) {
-    const ssize_t done = call(file, data, size);
-    if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) throw std::system_error(errno, std::generic_category(), "saved state");
-    data += done;
-    size -= static_cast<std::size_t>(done);
-  }
-}
-
-void save(const State& state, int file) {
-  const std::int64_t head[] = {state.step, static_cast<std::int64_t>(state.values.size())};
-  transfer(::write, file, reinterpret_cast<const char*>(head), sizeof(head));
-  transfer(::write, file, reinterpret_cast<const char*>(state.values.data()),
-           state.values.size() * sizeof(double));
-}
-
-State restore(int file) {
-  std::int64_t head[2];
-  transfer(::read, file, reinterpret_cast<char*>(head), sizeof(head));
-  State state{head[0], std::vector<double>(static_cast<std::size_t>(head[1]))};
-  transfer(::read, file, reinterpret_cast<char*>(state.values.data()),
-           state.values.size() * sizeof(double));
-  return state;
-}
 
 // ---- the record ---------------------------------------------------------------------------------
 
@@ -177,7 +81,8 @@ class Record {
                              ", \"epoch\": " + std::to_string(world.epoch()) +
                              ", \"rank\": " + std::to_string(world.world().rank()) +
                              ", \"ranks\": " + std::to_string(world.world().size()) + more + "}\n";
-    transfer(::write, file_, line.data(), line.size());
+    if (::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+      throw std::system_error(errno, std::generic_category(), "the record");
   }
 
  private:
@@ -190,9 +95,9 @@ class Program {
  public:
   explicit Program(Options options) : options_(std::move(options)), record_(options_.record) {
     if (const auto file = bellows::saved_state()) {
-      state_ = restore(*file);
+      state_ = bellows::steps::restore(*file);
     } else if (!bellows::is_joiner()) {
-      state_ = first_state(options_);
+      state_ = bellows::steps::first_state(options_.bytes);
     }
   }
 
@@ -202,13 +107,12 @@ class Program {
   void synchronise(ElasticWorld& world);
   void take_state(ElasticWorld& world, int source, std::int64_t step);
   bool step(ElasticWorld& world);
-  void apply(ElasticWorld& world);
   void finish(ElasticWorld& world);
 
   Options options_;
   Record record_;
   State state_;
-  std::vector<double> sums_;  // and, last, the control word
+  std::vector<double> sums_;  // of a step; the last is the control word
 };
 
 // After each change, for all members: compares, and brings those behind to the furthest.
@@ -222,7 +126,7 @@ void Program::synchronise(ElasticWorld& elastic) {
   if (*furthest < 0) throw bellows::ElasticError("no member that has the state is left");
   const bool same = std::all_of(steps.begin(), steps.end(), [&](auto s) { return s == *furthest; });
   if (!same) take_state(elastic, static_cast<int>(furthest - steps.begin()), *furthest);
-  check_content(options_, state_);
+  bellows::steps::check_content(state_, options_.batch);
   if (world.rank() == 0) {
     std::printf("epoch %u: %d ranks at step %lld\n", elastic.epoch(), world.size(),
                 static_cast<long long>(state_.step));
@@ -264,9 +168,7 @@ bool Program::step(ElasticWorld& elastic) {
 
   const std::size_t elements = state_.values.size();
   sums_.resize(elements + 1);
-  const double base = contribution(next, options_.batch, first, last, 0);
-  for (std::size_t i = 0; i < elements; ++i)
-    sums_[i] = base + static_cast<double>((last - first) * static_cast<std::int64_t>(i % kClasses));
+  bellows::steps::share_of_step(next, options_.batch, first, last, sums_.data(), elements);
   std::this_thread::sleep_for(std::chrono::milliseconds(options_.work));
   sums_[elements] = world.rank() == 0 && elastic.change_wanted() ? 1 : 0;
 
@@ -277,33 +179,27 @@ bool Program::step(ElasticWorld& elastic) {
                             MPI_SUM, world.communicator()),
               "MPI_Allreduce of a step");
   }
-  apply(elastic);
+  const ElasticWorld::Update update(elastic);
+  bellows::steps::apply_step(state_, sums_.data());
   record_.write("commit", elastic, next);
   return sums_[elements] > 0;
-}
-
-void Program::apply(ElasticWorld& elastic) {
-  const ElasticWorld::Update update(elastic);
-  for (std::size_t i = 0; i < state_.values.size(); ++i)
-    state_.values[i] = advance(state_.values[i], sums_[i]);
-  ++state_.step;
 }
 
 // All have the last step when the barrier is over. Who still fails here finds the others gone, and
 // comes here again in a world without them.
 void Program::finish(ElasticWorld& elastic) {
   check_mpi(MPI_Barrier(elastic.world().communicator()), "MPI_Barrier at the end");
-  check_content(options_, state_);
+  bellows::steps::check_content(state_, options_.batch);
   if (elastic.world().rank() == 0) {
     std::printf("final step %lld checksum %016llx\n", static_cast<long long>(state_.step),
-                static_cast<unsigned long long>(checksum(state_)));
+                static_cast<unsigned long long>(bellows::steps::checksum(state_)));
     std::fflush(stdout);
   }
 }
 
 void Program::run() {
   ElasticWorld::Settings settings;
-  settings.save = [this](int file) { save(state_, file); };
+  settings.save = [this](int file) { bellows::steps::save(state_, file); };
   ElasticWorld world = ElasticWorld::open(std::move(settings));
   bool in_step = false;  // with the other members of the epoch
   for (bool done = false; !done;) {
@@ -376,7 +272,7 @@ int main(int argc, char** argv) {
   } catch (const std::invalid_argument& error) {
     std::fprintf(stderr, "elastic_steps: %s\n%s", error.what(), kUsage);
     return 2;
-  } catch (const WrongContent& error) {
+  } catch (const bellows::steps::WrongContent& error) {
     std::fprintf(stderr, "elastic_steps: wrong content: %s\n", error.what());
     return 3;
   } catch (const std::exception& error) {
