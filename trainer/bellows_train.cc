@@ -13,6 +13,7 @@
 #include "mpi_elastic/world.h"
 #include "trainer/device.h"
 #include "trainer/errors.h"
+#include "trainer/mpi_backend.h"
 #include "trainer/signals.h"
 #include "trainer/training.h"
 
@@ -93,6 +94,7 @@ int run(int argc, char** argv) {
     return kUsage;
   }
 
+  let_waiting_threads_yield();
   try {
     World world = World::open();
     int code = kFailure;

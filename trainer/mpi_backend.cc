@@ -2,7 +2,7 @@
 #include "trainer/mpi_backend.h"
 
 #include <algorithm>
-#include <chrono>
+#include <cstdlib>
 #include <utility>
 
 #include "mpi_elastic/world.h"
@@ -76,26 +76,6 @@ const at::Tensor& only(const std::vector<at::Tensor>& tensors) {
   return tensors[0];
 }
 
-/// Starts a collective and waits for its end. Not by a blocking call: those spin, and this thread
-/// shares its core with the one that computes (on busy cores a step took twice as long). The pause
-/// is short beside a bucket's time on the wire.
-template <typename Start>
-void complete(Start start, const char* what) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  check_mpi(start(&request), what);
-  constexpr int kImmediate = 20;
-  constexpr std::chrono::microseconds kPause{50};
-  int done = 0;
-  for (int tries = 0;; ++tries) {
-    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what);
-    if (done != 0) return;
-    if (tries < kImmediate)
-      std::this_thread::yield();
-    else
-      std::this_thread::sleep_for(kPause);
-  }
-}
-
 /// Calls f(pointer, count) for pieces of `tensor` that an MPI count can hold.
 template <typename F>
 void for_pieces(const at::Tensor& tensor, F f) {
@@ -133,6 +113,12 @@ class MpiBackend::MpiWork : public c10d::Work {
   c10::intrusive_ptr<c10::ivalue::Future> future_;
 };
 
+void let_waiting_threads_yield() {
+  // Read by Open MPI when the first world is opened.
+  constexpr int kOverwrite = 0;
+  setenv("OMPI_MCA_mpi_yield_when_idle", "1", kOverwrite);
+}
+
 MpiBackend::MpiBackend(MPI_Comm communicator)
     : Backend(rank_of(communicator), size_of(communicator)),
       communicator_(communicator),
@@ -159,6 +145,8 @@ c10::intrusive_ptr<c10d::Work> MpiBackend::enqueue(c10d::OpType type,
   return work;
 }
 
+// The calls block. Non-blocking ones, tested for completion now and then, take the same time, but
+// after the death of a peer Open MPI 5.0 can try to progress them for ever.
 void MpiBackend::work_through() {
   std::unique_lock lock(mutex_);
   while (true) {
@@ -187,11 +175,7 @@ c10::intrusive_ptr<c10d::Work> MpiBackend::allreduce(std::vector<at::Tensor>& te
   const MPI_Op op = operation_of(options.reduceOp);
   return enqueue(c10d::OpType::ALLREDUCE, tensors, [this, tensor, type, op] {
     for_pieces(tensor, [&](void* at, int count) {
-      complete(
-          [&](MPI_Request* r) {
-            return MPI_Iallreduce(MPI_IN_PLACE, at, count, type, op, communicator_, r);
-          },
-          "MPI_Iallreduce");
+      check_mpi(MPI_Allreduce(MPI_IN_PLACE, at, count, type, op, communicator_), "MPI_Allreduce");
     });
   });
 }
@@ -203,8 +187,7 @@ c10::intrusive_ptr<c10d::Work> MpiBackend::broadcast(std::vector<at::Tensor>& te
   const int root = static_cast<int>(options.rootRank);
   return enqueue(c10d::OpType::BROADCAST, tensors, [this, tensor, type, root] {
     for_pieces(tensor, [&](void* at, int count) {
-      complete([&](MPI_Request* r) { return MPI_Ibcast(at, count, type, root, communicator_, r); },
-               "MPI_Ibcast");
+      check_mpi(MPI_Bcast(at, count, type, root, communicator_), "MPI_Bcast");
     });
   });
 }
@@ -220,12 +203,9 @@ c10::intrusive_ptr<c10d::Work> MpiBackend::_allgather_base(at::Tensor& output, a
   const MPI_Datatype type = type_of(input);
   return enqueue(c10d::OpType::_ALLGATHER_BASE, {output}, [this, output, input, type] {
     const int count = static_cast<int>(input.numel());
-    complete(
-        [&](MPI_Request* r) {
-          return MPI_Iallgather(input.data_ptr(), count, type, output.data_ptr(), count, type,
-                                communicator_, r);
-        },
-        "MPI_Iallgather");
+    check_mpi(
+        MPI_Allgather(input.data_ptr(), count, type, output.data_ptr(), count, type, communicator_),
+        "MPI_Allgather");
   });
 }
 
@@ -245,21 +225,17 @@ c10::intrusive_ptr<c10d::Work> MpiBackend::allgather(std::vector<std::vector<at:
   return enqueue(c10d::OpType::ALLGATHER, outputs[0], [this, to = outputs[0], input, type] {
     at::Tensor all = at::empty({getSize(), input.numel()}, input.options());
     const int count = static_cast<int>(input.numel());
-    complete(
-        [&](MPI_Request* r) {
-          return MPI_Iallgather(input.data_ptr(), count, type, all.data_ptr(), count, type,
-                                communicator_, r);
-        },
-        "MPI_Iallgather");
+    check_mpi(
+        MPI_Allgather(input.data_ptr(), count, type, all.data_ptr(), count, type, communicator_),
+        "MPI_Allgather");
     for (std::size_t r = 0; r < to.size(); ++r)
       at::Tensor(to[r]).copy_(all[static_cast<std::int64_t>(r)].view(to[r].sizes()));
   });
 }
 
 c10::intrusive_ptr<c10d::Work> MpiBackend::barrier(const c10d::BarrierOptions&) {
-  return enqueue(c10d::OpType::BARRIER, {}, [this] {
-    complete([&](MPI_Request* r) { return MPI_Ibarrier(communicator_, r); }, "MPI_Ibarrier");
-  });
+  return enqueue(c10d::OpType::BARRIER, {},
+                 [this] { check_mpi(MPI_Barrier(communicator_), "MPI_Barrier"); });
 }
 
 }  // namespace bellows::trainer

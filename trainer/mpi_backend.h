@@ -18,6 +18,11 @@
 
 namespace bellows::trainer {
 
+/// Makes threads that wait in MPI give their core to others; has an effect before the first world
+/// is opened, and none when the user has set OMPI_MCA_mpi_yield_when_idle. The backend's thread
+/// shares its core with the one that computes: without it a step takes up to twice as long.
+void let_waiting_threads_yield();
+
 /// For CPU tensors of float, double, int64, int32 and uint8, one contiguous tensor per call.
 ///
 /// An MPI error ends the backend: the call that met it and all that follow fail with the same

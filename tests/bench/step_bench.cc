@@ -37,6 +37,7 @@ int run(char** argv) {
   const std::string model = argv[2];
   const int batch = std::stoi(argv[3]);
   const int steps = std::stoi(argv[4]);
+  let_waiting_threads_yield();
   World world = World::open();
   at::set_num_threads(1);
   Options options;

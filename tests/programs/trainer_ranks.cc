@@ -299,6 +299,7 @@ void check_team(const World& world) {
 }
 
 int run() {
+  let_waiting_threads_yield();
   World world = World::open();
   at::set_num_threads(1);
   check_collectives(world);
