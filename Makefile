@@ -90,7 +90,7 @@ program = $(eval $(call program_rule,bin,$(1),$(2),$(3),$(4)))$(eval PROGRAMS +=
 test_program = $(eval $(call program_rule,tests,$(1),$(2),$(3),$(4)))$(eval TEST_PROGRAMS += $(O)/tests/$(1))
 unit_test = $(if $(filter yes,$(HAVE_GTEST)),$(eval $(call program_rule,tests,$(1),$(2),$(3),$(4) -lgtest_main -lgtest -lgmock))$(eval UNIT_TESTS += $(O)/tests/$(1)))
 
-FOLDERS := $(if $(filter yes,$(TRAINER)),protocol checkpoint mpi_elastic trainer tests) \
+FOLDERS := $(if $(filter yes,$(TRAINER)),protocol checkpoint scheduler mpi_elastic trainer tests) \
   $(if $(filter yes,$(PLUGIN)),spank_plugin) docs
 include $(wildcard $(FOLDERS:%=$(srcdir)/%/module.mk))
 

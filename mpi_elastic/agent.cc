@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <boost/json.hpp>
+#include <tuple>
 
 #include "mpi_elastic/network.h"
+#include "mpi_elastic/rank_control.h"
 #include "mpi_elastic/rank_environment.h"
 
 namespace bellows::elastic {
@@ -44,7 +46,10 @@ Agent::Agent(boost::asio::io_context& io, AgentSettings settings, std::uint32_t 
       silence_(std::chrono::duration_cast<SilenceWatch::Duration>(
           std::chrono::duration<double>(settings_.silence_seconds))),
       requests_(channel_),
-      beat_timer_(io) {
+      beat_timer_(io),
+      rank_silence_(std::chrono::duration_cast<SilenceWatch::Duration>(
+          std::chrono::duration<double>(settings_.rank_silence_seconds))),
+      rank_timer_(io) {
   signals_.add(SIGUSR1);
   signals_.add(SIGUSR2);
 }
@@ -58,6 +63,7 @@ AgentExit Agent::run() {
   ready.head["cores"] = topology_.cores();
   channel_->send(ready);
   beat();
+  look_for_silent_ranks();
   await_signal();
   io_.run();
   return exit_code_;
@@ -110,10 +116,24 @@ void Agent::receive(const Message& message) {
   if (requests_.take(message)) return;
   const std::string_view type = message.type();
   if (type == "pong") return;
-  if (type == "world") {
+  if (type == "job") {
+    take_job(message);
+  } else if (type == "world") {
     register_world(message);
   } else if (type == "start") {
     start_world(message);
+  } else if (type == "join") {
+    start_joiners(message);
+  } else if (type == "enter") {
+    enter_world(message);
+  } else if (type == "leave") {
+    dismiss(message);
+  } else if (type == "replace") {
+    replace_ranks(message);
+  } else if (type == "kill") {
+    kill_ranks(message);
+  } else if (type == "forget") {
+    forget_worlds(message);
   } else if (type == "failed") {
     failed_elsewhere(message);
   } else if (type == "signal") {
@@ -131,12 +151,17 @@ void Agent::receive(const Message& message) {
   }
 }
 
+void Agent::take_job(const Message& message) {
+  job_.program = program_from_json(message.object("program"));
+  job_.bind = message.text("bind");
+  job_.gpus_per_rank = static_cast<int>(message.number("gpus_per_rank"));
+  job_.survives = message.flag("survives");
+  job_.elastic = message.flag("elastic");
+}
+
 void Agent::register_world(const Message& message) {
   World world;
   world.spec = world_spec_from_json(message.object("world"));
-  world.program = program_from_json(message.object("program"));
-  world.gpus_per_rank = static_cast<int>(message.number("gpus_per_rank"));
-  world.survives = message.flag("survives");
   const NodeShare* mine = world.spec.share_of(settings_.node);
   if (mine != nullptr) {
     world.machine_ranks =
@@ -146,14 +171,16 @@ void Agent::register_world(const Message& message) {
   reply.head["nspace"] = world.spec.nspace;
   try {
     if (mine != nullptr) {
-      BindPolicy policy = bind_policy(message.text("bind"));
-      // Several nodes on one machine would bind their ranks to the same cores.
-      if (policy == BindPolicy::automatic && world.machine_ranks > mine->count) {
+      BindPolicy policy = bind_policy(job_.bind);
+      // Several nodes on one machine would bind their ranks to the same cores; ranks that come and
+      // go would have to be bound anew.
+      if (policy == BindPolicy::automatic &&
+          (world.machine_ranks > mine->count || job_.elastic)) {
         policy = BindPolicy::none;
       }
       world.bindings = bind_ranks(topology_, static_cast<int>(mine->count), policy);
     }
-    host_.register_world(world.spec, world.program, world.bindings);
+    host_.register_world(world.spec, job_.program, world.bindings);
     worlds_[world.spec.nspace] = std::move(world);
   } catch (const std::runtime_error& failed) {
     reply.head["error"] = failed.what();
@@ -172,10 +199,10 @@ std::vector<std::string> Agent::environment_of(const World& world, std::uint32_t
   place.nodes = static_cast<std::uint32_t>(world.spec.nodes.size());
   place.cores = topology_.cores();
   place.machine_ranks = world.machine_ranks;
-  place.gpus_per_rank = world.gpus_per_rank;
+  place.gpus_per_rank = job_.gpus_per_rank;
   place.network = network_;
   place.memory_folder = folder_.memory();
-  return rank_environment(world.program.environment, own_environment(),
+  return rank_environment(job_.program.environment, own_environment(),
                           host_.rank_environment({world.spec.nspace, rank}), place);
 }
 
@@ -193,21 +220,45 @@ void Agent::start_rank(const World& world, std::uint32_t rank) {
   Rank& entry = ranks_[member];
   entry.member = member;
   entry.proc = {world.spec.nspace, rank};
+  SpawnRequest request;
+  std::string cpus;
+  if (local < world.bindings.size()) {
+    request.cpus = world.bindings[local].set();
+    cpus = world.bindings[local].cpus;
+  }
   try {
-    SpawnRequest request;
-    request.arguments = world.program.arguments;
     request.environment = environment_of(world, rank);
-    request.directory = world.program.directory;
+  } catch (const std::runtime_error& failed) {
+    report_not_started(member, failed);
+    return;
+  }
+  entered_ = world.spec.nspace;
+  fork_rank(entry, std::move(request), cpus, rank == 0);  // the launcher's input is rank 0's
+}
+
+// `request` has the environment; the rest is the same for all ranks.
+void Agent::fork_rank(Rank& entry, SpawnRequest request, const std::string& cpus,
+                      bool takes_input) {
+  const std::uint64_t member = entry.member;
+  try {
+    request.arguments = job_.program.arguments;
+    request.directory = job_.program.directory;
     request.pipes = true;
     request.die_with_parent = true;
-    request.ignore_sigpipe = world.survives;  // MPI writes to the sockets of the dead
-    if (local < world.bindings.size()) request.cpus = world.bindings[local].set();
+    request.ignore_sigpipe = job_.survives;  // MPI writes to the sockets of the dead
+    Fd ours, theirs;
+    if (job_.elastic) {
+      std::tie(ours, theirs) = socket_pair();
+      request.inherited = theirs.get();
+      set_variable(request.environment, kControlVariable, std::to_string(theirs.get()));
+    }
     Process process = spawn(request);
     Message started("started");
     started.head["member"] = member;
     started.head["pid"] = process.pid;
-    started.head["cpus"] = local < world.bindings.size() ? world.bindings[local].cpus : "";
+    started.head["cpus"] = cpus;
     channel_->send(started);
+    if (ours.valid()) listen_to(member, ours.release());
     entry.process = std::make_shared<RankProcess>(
         io_, std::move(process),
         RankProcess::Events{[this, member](RankProcess::Stream stream, std::string bytes) {
@@ -221,21 +272,25 @@ void Agent::start_rank(const World& world, std::uint32_t rank) {
                               channel_->send(taken);
                             }});
     entry.process->start();
-    if (rank != 0) entry.process->close_input();  // the launcher's input is rank 0's
+    if (!takes_input) entry.process->close_input();
     entry.process->hold_output(output_held_);
   } catch (const std::exception& failed) {
-    const auto* spawn_error = dynamic_cast<const SpawnError*>(&failed);
-    Message exited("exited");
-    exited.head["member"] = member;
-    // As a shell has it: 127 for what is not there, 126 for what cannot be run.
-    exited.head["code"] = spawn_error != nullptr && spawn_error->code() == ENOENT ? 127 : 126;
-    exited.head["signal"] = 0;
-    exited.head["finalized"] = false;
-    exited.head["connected"] = false;
-    exited.head["stopped"] = false;
-    exited.head["error"] = failed.what();
-    channel_->send(exited);
+    report_not_started(member, failed);
   }
+}
+
+void Agent::report_not_started(std::uint64_t member, const std::exception& failed) {
+  const auto* spawn_error = dynamic_cast<const SpawnError*>(&failed);
+  Message exited("exited");
+  exited.head["member"] = member;
+  // As a shell has it: 127 for what is not there, 126 for what cannot be run.
+  exited.head["code"] = spawn_error != nullptr && spawn_error->code() == ENOENT ? 127 : 126;
+  exited.head["signal"] = 0;
+  exited.head["finalized"] = false;
+  exited.head["connected"] = false;
+  exited.head["stopped"] = false;
+  exited.head["error"] = failed.what();
+  channel_->send(exited);
 }
 
 void Agent::rank_output(std::uint64_t member, RankProcess::Stream stream, std::string bytes) {
@@ -263,7 +318,9 @@ void Agent::output_taken(std::size_t bytes) {
 }
 
 void Agent::rank_ended(std::uint64_t member, int status) {
-  const Rank& rank = ranks_.at(member);
+  Rank& rank = ranks_.at(member);
+  if (rank.control) rank.control->close();
+  rank.control.reset();
   Message message("exited");
   message.head["member"] = member;
   message.head["code"] = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
@@ -274,12 +331,12 @@ void Agent::rank_ended(std::uint64_t member, int status) {
   channel_->send(message);
   // A rank that died is left to the library, which notices the end of its connection and then no
   // longer waits for it in collectives; deregistering it would keep the library from noticing.
-  if (rank.finalized) host_.deregister(rank.proc);
+  if (rank.finalized) host_.deregister(rank.connected_as);
 }
 
 Agent::Rank* Agent::rank_of(const Proc& proc) {
   for (auto& [member, rank] : ranks_) {
-    if (rank.proc == proc) return &rank;
+    if (rank.proc == proc || rank.connected_as == proc) return &rank;
   }
   return nullptr;
 }

@@ -36,31 +36,54 @@ class Agent final : public HostUpcalls {
  private:
   struct World {
     WorldSpec spec;
-    Program program;
     std::vector<Binding> bindings;
-    int gpus_per_rank = 0;
-    bool survives = false;            // the death of some of its ranks
     std::uint32_t machine_ranks = 0;  // on this machine, its other nodes included
+  };
+  /// What the ranks of all worlds run, and how.
+  struct Job {
+    Program program;
+    std::string bind;
+    int gpus_per_rank = 0;
+    bool survives = false;  // the death of some of its ranks
+    bool elastic = false;
   };
   struct Rank {
     std::uint64_t member = 0;
-    Proc proc;
+    Proc proc;          // in the newest world that it was told of
+    Proc connected_as;  // by which it last began a session with us
     bool connected = false;
     bool finalized = false;
-    bool stopped = false;                  // the launcher has told it to end
-    std::shared_ptr<RankProcess> process;  // null when it could not be started
+    bool stopped = false;                        // the launcher has told it to end
+    bool elastic = false;                        // it uses ElasticWorld
+    std::shared_ptr<RankProcess> process;        // null when it could not be started
+    std::shared_ptr<protocol::Channel> control;  // to its ElasticWorld
   };
 
   // The coordinator's messages.
   void receive(const protocol::Message& message);
+  void take_job(const protocol::Message& message);
   void register_world(const protocol::Message& message);
   void start_world(const protocol::Message& message);
   void start_rank(const World& world, std::uint32_t rank);
+  void fork_rank(Rank& entry, SpawnRequest request, const std::string& cpus, bool takes_input);
+  void report_not_started(std::uint64_t member, const std::exception& failed);
   void failed_elsewhere(const protocol::Message& message);
   void signal_ranks(const protocol::Message& message);
   void input(const protocol::Message& message);
   void output_taken(std::size_t bytes);
   void modex_wanted(const protocol::Message& message);
+
+  // agent_epochs.cc: worlds that follow the first.
+  void start_joiners(const protocol::Message& message);
+  void enter_world(const protocol::Message& message);
+  void send_place(Rank& rank, bool urgent);
+  void dismiss(const protocol::Message& message);
+  void replace_ranks(const protocol::Message& message);
+  void kill_ranks(const protocol::Message& message);
+  void forget_worlds(const protocol::Message& message);
+  void listen_to(std::uint64_t member, int fd);
+  void heard_from(std::uint64_t member, const protocol::Message& message);
+  void look_for_silent_ranks();
 
   // What the ranks do.
   void rank_output(std::uint64_t member, RankProcess::Stream stream, std::string bytes);
@@ -86,6 +109,7 @@ class Agent final : public HostUpcalls {
   void on_log(const Proc& who, const std::string& text) override;
 
   std::vector<std::string> environment_of(const World& world, std::uint32_t rank);
+  std::vector<std::string> joiner_environment();
   void connect_with(std::vector<Proc> procs, std::string modex, OperationDone done);
   void beat();
   void await_signal();
@@ -104,7 +128,11 @@ class Agent final : public HostUpcalls {
   SilenceWatch silence_;
   Requests requests_;
   boost::asio::steady_timer beat_timer_;
+  SilenceWatch rank_silence_;
+  boost::asio::steady_timer rank_timer_;
 
+  Job job_;
+  std::string entered_;                  // the newest world that ranks were told to enter
   std::map<std::string, World> worlds_;  // by namespace
   std::map<std::uint64_t, Rank> ranks_;  // by member
   // What connected processes elsewhere have put: asking for it later could mean asking the dead.

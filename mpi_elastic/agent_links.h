@@ -38,6 +38,8 @@ class AgentLinks {
 
   void send(const std::string& node, const protocol::Message& message);
   void send_to_all(const protocol::Message& message);
+  /// Ends the connection to a node, and reports it as lost.
+  void drop(const std::string& node, const std::string& reason) { lose(node, reason); }
   bool connected(const std::string& node) const { return links_.contains(node); }
   void close();
 

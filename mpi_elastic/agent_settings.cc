@@ -44,6 +44,8 @@ AgentSettings AgentSettings::from_environment() {
   }
   settings.connect_seconds = seconds("BELLOWS_CONNECT_SECONDS", settings.connect_seconds);
   settings.silence_seconds = seconds("BELLOWS_SILENCE_SECONDS", settings.silence_seconds);
+  settings.rank_silence_seconds =
+      seconds("BELLOWS_RANK_SILENCE_SECONDS", settings.rank_silence_seconds);
   return settings;
 }
 
@@ -59,12 +61,13 @@ void AgentSettings::add_to(std::vector<std::string>& environment) const {
   set_variable(environment, "BELLOWS_JOB", job);
   set_variable(environment, "BELLOWS_CONNECT_SECONDS", std::to_string(connect_seconds));
   set_variable(environment, "BELLOWS_SILENCE_SECONDS", std::to_string(silence_seconds));
+  set_variable(environment, "BELLOWS_RANK_SILENCE_SECONDS", std::to_string(rank_silence_seconds));
 }
 
 void AgentSettings::remove_from(std::vector<std::string>& environment) {
   for (const char* name :
        {"BELLOWS_NODE=", "BELLOWS_COORDINATOR=", "BELLOWS_SECRET=", "BELLOWS_JOB=",
-        "BELLOWS_CONNECT_SECONDS=", "BELLOWS_SILENCE_SECONDS="}) {
+        "BELLOWS_CONNECT_SECONDS=", "BELLOWS_SILENCE_SECONDS=", "BELLOWS_RANK_SILENCE_SECONDS="}) {
     remove_variables(environment, name);
   }
 }

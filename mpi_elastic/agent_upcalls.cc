@@ -24,6 +24,7 @@ pmix_status_t collective_status(const Message& answer) {
 void Agent::on_connected(const Proc& who) {
   Rank* rank = rank_of(who);
   if (rank == nullptr) return;
+  rank->connected_as = who;
   rank->finalized = false;  // a session may follow another
   if (rank->connected) return;
   rank->connected = true;
@@ -33,7 +34,9 @@ void Agent::on_connected(const Proc& who) {
 }
 
 void Agent::on_finalized(const Proc& who) {
-  if (Rank* rank = rank_of(who)) rank->finalized = true;
+  // What an earlier world's session does is of no account once a later one has begun.
+  Rank* rank = rank_of(who);
+  if (rank != nullptr && rank->connected_as == who) rank->finalized = true;
 }
 
 void Agent::on_abort(const Proc& who, int status, const std::string& text, OperationDone done) {

@@ -69,12 +69,17 @@ Coordinator::Coordinator(boost::asio::io_context& io, RunOptions options, Alloca
       tagger_(options_.tag_output),
       outcome_(options_.on_failure),
       limit_(io),
-      signals_(io, SIGINT, SIGTERM, SIGHUP) {
+      signals_(io, SIGINT, SIGTERM, SIGHUP),
+      declare_timer_(io),
+      phase_limit_(io),
+      trouble_timer_(io),
+      join_timer_(io) {
   for (const int number : {SIGQUIT, SIGUSR1, SIGUSR2}) signals_.add(number);
 }
 
 int Coordinator::run() {
   await_signal();
+  open_control();
   start_agents();
   io_.run();
   limit_.cancel();
@@ -98,11 +103,12 @@ void Coordinator::start_agents() {
   set_limit(options_.start_seconds, &Coordinator::on_start_limit);
   try {
     links_.listen(options_.ports, !allocation_.slurm);
-    AgentSettings settings;
+    AgentSettings& settings = agent_settings_;
     settings.secret = secret_;
     settings.job = allocation_.job;
     settings.connect_seconds = options_.start_seconds;
     settings.silence_seconds = options_.silence_seconds;
+    settings.rank_silence_seconds = options_.rank_silence_seconds;
     const std::string port = ":" + std::to_string(links_.port());
     if (allocation_.slurm) {
       for (const std::string& address : own_addresses()) {
@@ -126,7 +132,8 @@ void Coordinator::start_agents() {
 }
 
 std::uint32_t Coordinator::agent_says_hello(const std::string& node) {
-  const bool expected = state_ == State::starting && awaited_.contains(node);
+  const bool expected =
+      (state_ == State::starting && awaited_.contains(node)) || arrivals_.contains(node);
   if (!expected) throw std::runtime_error("no agent is expected on node " + node);
   return membership_.node_id(node);
 }
@@ -134,6 +141,9 @@ std::uint32_t Coordinator::agent_says_hello(const std::string& node) {
 void Coordinator::agent_ready(const std::string& node, const Message& message) {
   spdlog::info("agent on {} is ready, {} cores", node, message.number("cores"));
   awaited_.erase(node);
+  ready_nodes_.insert(node);
+  links_.send(node, job_message());
+  if (arrivals_.contains(node)) node_arrived(node);
   if (state_ != State::starting || !awaited_.empty()) return;
 
   for (const auto& [name, count] : placed_) {
@@ -144,17 +154,8 @@ void Coordinator::agent_ready(const std::string& node, const Message& message) {
   for (std::size_t rank = 0; rank < world.members.size(); ++rank) {
     ranks_[world.members[rank]].rank = static_cast<std::int64_t>(rank);
   }
-  Program program;
-  program.arguments = options_.program;
-  program.environment = own_environment();
-  program.directory = options_.directory;
-  if (isatty(STDOUT_FILENO) != 0) set_variable(program.environment, "BELLOWS_TTY", "1");
   Message declared("world");
   declared.head["world"] = to_json(world);
-  declared.head["program"] = to_json(program);
-  declared.head["bind"] = options_.bind;
-  declared.head["gpus_per_rank"] = options_.gpus_per_rank;
-  declared.head["survives"] = options_.on_failure == OnFailure::go_on;
   // Local nodes are all on one machine, and each sees all of its cores.
   declared.head["machine_ranks"] = allocation_.slurm ? 0 : ranks_.size();
   for (const auto& [name, count] : placed_) awaited_.insert(name);
@@ -162,7 +163,23 @@ void Coordinator::agent_ready(const std::string& node, const Message& message) {
   links_.send_to_all(declared);
 }
 
+Message Coordinator::job_message() const {
+  Program program;
+  program.arguments = options_.program;
+  program.environment = own_environment();
+  program.directory = options_.directory;
+  if (isatty(STDOUT_FILENO) != 0) set_variable(program.environment, "BELLOWS_TTY", "1");
+  Message job("job");
+  job.head["program"] = to_json(program);
+  job.head["bind"] = options_.bind;
+  job.head["gpus_per_rank"] = options_.gpus_per_rank;
+  job.head["survives"] = options_.on_failure == OnFailure::go_on;
+  job.head["elastic"] = options_.elastic.has_value();
+  return job;
+}
+
 void Coordinator::world_registered(const std::string& node, const Message& message) {
+  if (state_ == State::running) epoch_registered(node, message);
   if (state_ != State::registering) return;
   if (message.head.contains("error")) {
     fail_start("node " + node + ": " + message.text("error"));
@@ -178,6 +195,9 @@ void Coordinator::start_ranks() {
   Message start("start");
   start.head["nspace"] = nspace_;
   links_.send_to_all(start);
+  not_entered_ = members_of_newest();  // (in no time: programs may take long to load)
+  change_started_ = declared_ = registered_ = Clock::now();
+  change_kind_ = "start";
   spdlog::info("{} has {} ranks on {} nodes", nspace_, ranks_.size(), placed_.size());
   input_ = std::make_unique<InputReader>(
       io_, [this](std::string bytes) { send_input(std::move(bytes)); });
@@ -226,13 +246,17 @@ void Coordinator::end_rank(std::uint64_t member, RankEnd end) {
     if (!rest.empty()) output_.write(stream, rest, nullptr);
   }
   const bool failed = is_failure(end);
+  const MemberState before = membership_.member(member)->state;
   membership_.end_member(member, failed ? MemberState::dead : MemberState::finished);
-  outcome_.add(end);
+  if (before != MemberState::joining) outcome_.add(end);  // the others never knew it
   ranks_.erase(found);
   spdlog::info("{}", describe(end));
 
+  not_entered_.erase(member);
   if (ranks_.empty()) {
     finish();
+  } else if (options_.elastic && state_ == State::running) {
+    member_ended(member, end, before);
   } else if (failed && state_ == State::running) {
     if (options_.on_failure == OnFailure::stop) {
       stop_ranks_after(end);
@@ -275,7 +299,9 @@ void Coordinator::announce(const std::vector<std::uint64_t>& dead) {
   }
   Message message("failed");
   message.head["procs"] = to_json(procs);
-  message.head["targets"] = boost::json::array{nspace_};
+  boost::json::array targets;
+  for (const auto& [nspace, spec] : membership_.worlds()) targets.emplace_back(nspace);
+  message.head["targets"] = targets;
   links_.send_to_all(message);
 }
 
@@ -285,20 +311,31 @@ void Coordinator::agent_lost(const std::string& node, const std::string& reason)
     fail_start("node " + node + " was lost while the job started: " + reason);
     return;
   }
+  ready_nodes_.erase(node);
+  if (departing_nodes_.erase(node) > 0) {
+    membership_.lose_node(node);
+    spdlog::info("node {} is free", node);
+    return;
+  }
   spdlog::warn("node {} is lost: {}", node, reason);
   starter_.kill_one(node);
-  for (const std::uint64_t member : membership_.lose_node(node)) {
+  unregistered_.erase(node);
+  arrivals_.erase(node);
+  for (const std::uint64_t member : membership_.members_on(node)) {
     RankEnd end;
     end.node_lost = true;
     end.stopped = state_ == State::stopping;
     end.error = reason;
     end_rank(member, std::move(end));
   }
+  membership_.lose_node(node);
 }
 
 void Coordinator::agent_process_ended(const std::string& node, const std::string& how) {
   if (state_ == State::finishing) {
     if (starter_.running() == 0) io_.stop();
+  } else if (arrivals_.contains(node) && !links_.connected(node)) {
+    node_failed_to_arrive(node, how);
   } else if (awaited_.contains(node) && !links_.connected(node)) {
     fail_start("the agent on node " + node + " did not start: " + how);
   }
@@ -345,6 +382,7 @@ void Coordinator::on_stop_limit() {
 void Coordinator::finish() {
   if (state_ == State::finishing) return;
   state_ = State::finishing;
+  control_.reset();
   for (const auto& [node, ranks] : placed_) {
     if (!links_.connected(node)) starter_.kill_one(node);  // it would not hear
   }

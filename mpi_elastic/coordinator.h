@@ -17,6 +17,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -27,6 +28,7 @@
 #include "mpi_elastic/agent_links.h"
 #include "mpi_elastic/agent_starter.h"
 #include "mpi_elastic/allocation.h"
+#include "mpi_elastic/control_server.h"
 #include "mpi_elastic/input.h"
 #include "mpi_elastic/job_outcome.h"
 #include "mpi_elastic/membership.h"
@@ -71,6 +73,61 @@ class Coordinator {
   void on_stop_limit();
   void on_finish_limit();
 
+  // coordinator_epochs.cc: how one epoch of the world follows another.
+  void change_world(const std::string& cause, bool urgent);
+  void declare_world();
+  void epoch_registered(const std::string& node, const Message& message);
+  void enter_world();
+  void member_entered(const Message& message);
+  void world_stands();
+  void forget_old_worlds();
+  void await_phase();
+  void on_phase_limit();
+  void note_event(const std::string& kind, const std::string& text, double seconds);
+  std::set<std::uint64_t> members_of_newest() const;
+  bool is_in_newest(std::uint64_t member) const;
+  Message job_message() const;
+
+  // coordinator_repair.cc: what is done about a death.
+  void member_ended(std::uint64_t member, const RankEnd& end, MemberState before);
+  void repair_after(const RankEnd& end, std::uint64_t member);
+  bool can_repair(std::string& why_not) const;
+  void member_in_trouble(const Message& message);
+  void kill_members(const std::vector<std::uint64_t>& members, bool stop);
+
+  // coordinator_join.cc
+  std::vector<std::uint64_t> grow(int count, const std::vector<std::string>& nodes);
+  std::string node_for_joiner(const std::vector<std::string>& nodes) const;
+  void send_joiners(const std::string& node, const std::vector<std::uint64_t>& members);
+  void node_arrived(const std::string& node);
+  void node_failed_to_arrive(const std::string& node, const std::string& why);
+  void await_arrival(const std::string& node);
+  void member_ready(const Message& message);
+  void take_in_joiners();
+  void ended_before_start(std::uint64_t member, RankEnd end);
+  void dismiss_joiners();
+
+  // coordinator_leave.cc
+  std::string why_not_leave(const std::vector<std::uint64_t>& members) const;
+  void let_leave(const std::vector<std::uint64_t>& members);
+  std::vector<std::uint64_t> members_to_shrink(int count) const;
+  std::vector<std::uint64_t> members_staying() const;
+  void release_empty_nodes();
+
+  // coordinator_control.cc: requests of the job's owner.
+  struct Waiting {
+    ControlServer::Reply reply;
+    std::vector<std::uint64_t> members;
+    bool joining = false;
+  };
+  void open_control();
+  void serve_control(const Message& request, ControlServer::Reply reply);
+  void resize(const Message& request, ControlServer::Reply reply);
+  void leave(const Message& request, ControlServer::Reply reply);
+  void wait_for(Waiting waiting, const Message& request);
+  void answer_waiting();
+  Message status() const;
+
   // coordinator_services.cc: what agents ask for on behalf of ranks.
   void receive(const std::string& node, const Message& message);
   void serve_collective(const std::string& node, const Message& message);
@@ -89,7 +146,23 @@ class Coordinator {
     std::int64_t pid = 0;
     std::chrono::steady_clock::time_point started;
     bool connected = false;
+    bool elastic = false;        // it uses ElasticWorld
+    std::uint32_t entered = 0;   // newest epoch that it has entered
+    std::int64_t step = 0;       // as it last said
+    double samples_per_second = 0;
     std::optional<int> abort_status;
+  };
+  /// Where the newest epoch stands.
+  enum class Phase { registering, entering, steady };
+  struct Event {
+    double time = 0;  // Unix time
+    std::string kind;
+    std::string text;
+    double seconds = 0;
+  };
+  struct Arrival {  // a node whose agent has been started for joiners
+    std::vector<std::uint64_t> members;
+    std::unique_ptr<boost::asio::steady_timer> limit;
   };
   struct ModexRequest {
     std::string node;  // who asks
@@ -126,6 +199,30 @@ class Coordinator {
   bool stop_planned_ = false;      // `limit_` will stop the ranks
   bool killed_ = false;            // `stopping` has come to SIGKILL
   std::optional<std::chrono::steady_clock::time_point> last_interrupt_;
+
+  // The world that changes.
+  using Clock = std::chrono::steady_clock;
+  Phase phase_ = Phase::entering;
+  std::set<std::string> ready_nodes_;
+  std::set<std::string> departing_nodes_;
+  std::map<std::string, Arrival> arrivals_;  // by node
+  AgentSettings agent_settings_;             // of all nodes, but for the name
+  std::set<std::string> unregistered_;       // nodes that `registering` waits for
+  std::set<std::uint64_t> not_entered_;      // members that `entering` waits for
+  std::map<std::uint64_t, int> strikes_;     // members that held up the present change
+  std::vector<std::string> causes_;          // of the change in hand, for people
+  std::string change_kind_;
+  Clock::time_point change_started_, declared_, registered_;
+  bool urgent_ = false;        // a death: nobody needs to end a step first
+  bool change_again_ = false;  // when the present one is done
+  bool ending_ = false;        // a member has ended of itself: the program is done
+  int troubles_ = 0;           // epochs in a row that were needed although nobody had died
+  boost::asio::steady_timer declare_timer_, phase_limit_, trouble_timer_, join_timer_;
+  bool declare_planned_ = false;
+  std::deque<Event> events_;
+  std::set<std::uint64_t> ready_joiners_;
+  std::unique_ptr<ControlServer> control_;
+  std::vector<Waiting> waiting_;
 };
 
 }  // namespace bellows::elastic

@@ -65,6 +65,19 @@ void Coordinator::receive(const std::string& node, const Message& message) {
     agent_ready(node, message);
   } else if (type == "registered") {
     world_registered(node, message);
+  } else if (type == "entered") {
+    member_entered(message);
+  } else if (type == "member-ready") {
+    member_ready(message);
+  } else if (type == "trouble") {
+    member_in_trouble(message);
+  } else if (type == "elastic" || type == "progress") {
+    const auto rank = ranks_.find(static_cast<std::uint64_t>(message.number("member")));
+    if (rank == ranks_.end()) return;
+    rank->second.elastic = true;
+    if (type == "elastic") return;
+    rank->second.step = message.number("step");
+    rank->second.samples_per_second = message.head.at("samples_per_second").to_number<double>();
   } else if (type == "signalled") {
     spdlog::warn("{} on node {} (a time limit, preemption or scancel of Slurm's); passed on",
                  signal_text(static_cast<int>(message.number("signal"))), node);

@@ -1,14 +1,141 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_elastic/elastic_world.h"
 
+#include <pmix.h>
+
 #include <cstdlib>
 #include <utility>
 
+#include "mpi_elastic/rank_control.h"
+
 namespace bellows {
+using elastic::Place;
+using elastic::RankControl;
+using elastic::Stage;
+using protocol::Message;
+
+namespace {
+
+// The launcher decides what becomes of a change that takes long; these are for the case that it
+// does not.
+constexpr std::chrono::seconds kJoinLimit(3600);
+constexpr std::chrono::seconds kChangeLimit(120);
+
+// Sessions do not end PMIx as often as they begin it, and a process has one identity at a time.
+void end_pmix() {
+  for (int i = 0; i < 16 && PMIx_Initialized() != 0; ++i) PMIx_Finalize(nullptr, 0);
+}
+
+void take_identity(const Place& place) {
+  for (const std::string& variable : place.environment) {
+    const std::size_t equals = variable.find('=');
+    setenv(variable.substr(0, equals).c_str(), variable.substr(equals + 1).c_str(), 1);
+  }
+}
+
+}  // namespace
 
 class ElasticWorld::Impl {
  public:
-  World world = World::open();
+  explicit Impl(std::unique_ptr<RankControl> with) : control(std::move(with)) {}
+
+  void enter_first() {
+    if (!control) {
+      world.emplace(World::open());
+      return;
+    }
+    if (is_joiner() || saved_state()) {
+      control->send(Message("ready"));
+      if (!control->wait_for_change(kJoinLimit)) {
+        throw ElasticError("not taken into the world within an hour; is bellows-run alive?");
+      }
+      enter_newest();
+    } else {
+      control->send(Message("elastic"));
+      enter(Place{1, {}});
+    }
+  }
+
+  bool change(const MpiError* cause) {
+    if (!control) {
+      if (cause != nullptr) throw *cause;
+      throw ElasticError("this world cannot change: it was not started by bellows-run --elastic");
+    }
+    if (cause != nullptr) tell_trouble(cause->what());
+    wait_for_change(cause);
+    leave_present();
+    if (control->leaving()) {
+      control->set_stage(Stage::outside, control->epoch());
+      return false;
+    }
+    return enter_newest();
+  }
+
+  void close() {
+    if (!world) return;
+    if (control) control->set_stage(Stage::closing, control->epoch());
+    world->close();
+    if (control) control->set_stage(Stage::outside, control->epoch());
+  }
+
+  std::unique_ptr<RankControl> control;
+  std::optional<World> world;
+
+ private:
+  void tell_trouble(const std::string& text) {
+    Message trouble("trouble");
+    trouble.head["epoch"] = control->epoch();
+    trouble.head["text"] = text;
+    control->send(trouble);
+  }
+
+  void wait_for_change(const MpiError* cause) {
+    if (control->wait_for_change(kChangeLimit)) return;
+    if (cause != nullptr) throw *cause;
+    throw ElasticError("no newer world was declared within " +
+                       std::to_string(kChangeLimit.count()) + " s");
+  }
+
+  void leave_present() {
+    control->set_stage(Stage::closing, control->epoch());
+    try {
+      if (world) world->close();
+    } catch (const MpiError&) {  // with the dead there is no leaving in order
+    }
+    world.reset();
+    end_pmix();
+  }
+
+  /// Enters the newest epoch, or one that is declared while this one fails to form. False when
+  /// this process is told to leave meanwhile.
+  bool enter_newest() {
+    while (!control->leaving()) {
+      const std::optional<Place> place = control->take_place();
+      if (!place) {
+        wait_for_change(nullptr);
+        continue;
+      }
+      try {
+        enter(*place);
+        return true;
+      } catch (const MpiError& failed) {
+        tell_trouble(failed.what());
+        leave_present();
+      }
+    }
+    control->set_stage(Stage::outside, control->epoch());
+    return false;
+  }
+
+  void enter(const Place& place) {
+    control->set_stage(Stage::entering, place.epoch);
+    take_identity(place);
+    world.emplace(World::open());
+    control->set_stage(Stage::inside, place.epoch);
+    Message entered("entered");
+    entered.head["epoch"] = place.epoch;
+    control->send(entered);
+  }
 };
 
 ElasticWorld::ElasticWorld(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -16,24 +143,39 @@ ElasticWorld::ElasticWorld(ElasticWorld&&) noexcept = default;
 ElasticWorld& ElasticWorld::operator=(ElasticWorld&&) noexcept = default;
 ElasticWorld::~ElasticWorld() = default;
 
-ElasticWorld ElasticWorld::open(Settings) { return ElasticWorld(std::make_unique<Impl>()); }
-const World& ElasticWorld::world() const { return impl_->world; }
-std::uint32_t ElasticWorld::epoch() const { return 1; }
-bool ElasticWorld::elastic() const { return false; }
-bool ElasticWorld::change_wanted() const { return false; }
-
-bool ElasticWorld::change(const MpiError* cause) {
-  if (cause != nullptr) throw *cause;
-  throw ElasticError("this world cannot change: it was not started by bellows-run --elastic");
+ElasticWorld ElasticWorld::open(Settings settings) {
+  auto impl = std::make_unique<Impl>(RankControl::from_environment(std::move(settings.save)));
+  impl->enter_first();
+  return ElasticWorld(std::move(impl));
 }
 
-void ElasticWorld::report(const Progress&) {}
-void ElasticWorld::close() { impl_->world.close(); }
+const World& ElasticWorld::world() const { return *impl_->world; }
+std::uint32_t ElasticWorld::epoch() const { return impl_->control ? impl_->control->epoch() : 1; }
+bool ElasticWorld::elastic() const { return impl_->control != nullptr; }
+bool ElasticWorld::change_wanted() const {
+  return impl_->control && impl_->control->change_wanted();
+}
+bool ElasticWorld::change(const MpiError* cause) { return impl_->change(cause); }
 
-ElasticWorld::Update::Update(ElasticWorld& world) : world_(world) { (void)world_; }
-ElasticWorld::Update::~Update() = default;
+void ElasticWorld::report(const Progress& progress) {
+  if (impl_->control) impl_->control->set_progress(progress.step, progress.samples_per_second);
+}
 
-bool is_joiner() { return std::getenv("BELLOWS_JOINER") != nullptr; }
-std::optional<int> saved_state() { return std::nullopt; }
+void ElasticWorld::close() { impl_->close(); }
+
+ElasticWorld::Update::Update(ElasticWorld& world) : world_(world) {
+  if (world_.impl_->control) world_.impl_->control->update_mutex().lock();
+}
+ElasticWorld::Update::~Update() {
+  if (world_.impl_->control) world_.impl_->control->update_mutex().unlock();
+}
+
+bool is_joiner() { return std::getenv(elastic::kJoinerVariable) != nullptr; }
+
+std::optional<int> saved_state() {
+  const char* said = std::getenv(elastic::kStateVariable);
+  if (said == nullptr) return std::nullopt;
+  return std::atoi(said);
+}
 
 }  // namespace bellows

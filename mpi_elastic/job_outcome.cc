@@ -25,7 +25,8 @@ bool is_consequence(const RankEnd& end) {
 }
 
 std::string describe(const RankEnd& end) {
-  std::string text = "rank " + std::to_string(end.rank) + " on " + end.node;
+  const std::string who = end.rank < 0 ? "a joining rank" : "rank " + std::to_string(end.rank);
+  std::string text = who + " on " + end.node;
   if (end.node_lost) return text + " was lost with its node: " + end.error;
   if (!end.error.empty()) return text + ": " + end.error;
   if (end.pid > 0) text += " (pid " + std::to_string(end.pid) + ")";
@@ -51,6 +52,11 @@ void JobOutcome::add(const RankEnd& end) {
              (!first_failure_ || (is_consequence(*first_failure_) && !is_consequence(end)))) {
     first_failure_ = end;
   }
+}
+
+void JobOutcome::forgive() {
+  std::erase_if(ends_, is_failure);
+  first_failure_.reset();
 }
 
 int JobOutcome::exit_code() const {

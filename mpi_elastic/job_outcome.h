@@ -44,6 +44,8 @@ class JobOutcome {
  public:
   explicit JobOutcome(OnFailure on_failure) : on_failure_(on_failure) {}
   void add(const RankEnd& end);
+  /// What failed so far was repaired: it does not speak for the job.
+  void forgive();
 
   /// srun's rule: the highest exit code, or 128 + signal, of any rank that the launcher did not
   /// stop itself, and that did not end as a consequence of another's end (unless there is no

@@ -8,6 +8,10 @@ namespace bellows::elastic {
 namespace {
 
 bool is_alive(const Member& member) {
+  return member.state != MemberState::finished && member.state != MemberState::dead;
+}
+
+bool is_in_next_world(const Member& member) {
   return member.state == MemberState::planned || member.state == MemberState::running;
 }
 
@@ -51,6 +55,36 @@ void Membership::set_running(std::uint64_t id) {
   }
 }
 
+void Membership::set_state(std::uint64_t id, MemberState state) {
+  const auto found = members_.find(id);
+  if (found != members_.end() && is_alive(found->second)) found->second.state = state;
+}
+
+std::vector<std::uint64_t> Membership::members_in(MemberState state) const {
+  std::vector<std::uint64_t> result;
+  for (const auto& [id, member] : members_) {
+    if (member.state == state) result.push_back(id);
+  }
+  return result;
+}
+
+std::vector<std::uint64_t> Membership::members_on(const std::string& node) const {
+  std::vector<std::uint64_t> result;
+  for (const auto& [id, member] : members_) {
+    if (member.node == node && is_alive(member)) result.push_back(id);
+  }
+  return result;
+}
+
+std::vector<std::string> Membership::forget_before(std::uint32_t epoch) {
+  std::vector<std::string> forgotten;
+  for (const auto& [nspace, spec] : worlds_) {
+    if (spec.epoch < epoch) forgotten.push_back(nspace);
+  }
+  for (const std::string& nspace : forgotten) worlds_.erase(nspace);
+  return forgotten;
+}
+
 const Member* Membership::member(std::uint64_t id) const {
   const auto found = members_.find(id);
   return found == members_.end() ? nullptr : &found->second;
@@ -73,7 +107,7 @@ const WorldSpec& Membership::declare_epoch() {
   for (const auto& [id, name] : by_age) {
     NodeShare share{name, id, spec.size(), 0};
     for (const auto& [member_id, member] : members_) {
-      if (member.node == name && is_alive(member)) {
+      if (member.node == name && is_in_next_world(member)) {
         spec.members.push_back(member_id);
         ++share.count;
       }

@@ -16,7 +16,9 @@ namespace bellows::elastic {
 
 enum class MemberState {
   planned,   // not started yet
+  joining,   // loads its program and data; in no world yet
   running,   // forked by its node's agent
+  leaving,   // asked to go: in no later world
   finished,  // ended in order
   dead,      // ended otherwise, or its node is lost
 };
@@ -32,6 +34,8 @@ class Membership {
   /// `base`: the part of the namespaces' names before the @.
   explicit Membership(std::string base) : base_(std::move(base)) {}
 
+  const std::string& base() const { return base_; }
+
   /// A node that is to have an agent; its id is new each time, also for a name seen before.
   std::uint32_t add_node(const std::string& name);
   /// The id of a node that was added and not lost. Throws std::out_of_range.
@@ -45,16 +49,25 @@ class Membership {
   /// False when the member is unknown or had ended before.
   bool end_member(std::uint64_t id, MemberState how);
   void set_running(std::uint64_t id);
+  void set_state(std::uint64_t id, MemberState state);
   const Member* member(std::uint64_t id) const;
-  /// Members that are planned or running.
+  /// Members that have not ended.
   std::size_t alive() const;
+  std::vector<std::uint64_t> members_in(MemberState state) const;
+  /// Members on this node that have not ended.
+  std::vector<std::uint64_t> members_on(const std::string& node) const;
+  const std::map<std::string, std::uint32_t>& nodes() const { return nodes_; }
 
   /// A new epoch of all members that are planned or running, node by node in the order in which
   /// the nodes were added, each node's members in the order of their ids. Throws std::runtime_error
   /// when there is none, or after 65535 epochs.
   const WorldSpec& declare_epoch();
   const WorldSpec* world(const std::string& nspace) const;
+  /// The newest epoch, or null before the first.
+  const WorldSpec* newest() const { return world(newest_); }
   const std::map<std::string, WorldSpec>& worlds() const { return worlds_; }
+  /// Forgets the epochs before this one; returns their namespaces.
+  std::vector<std::string> forget_before(std::uint32_t epoch);
 
   /// The process of this member in the newest epoch, if it is in it.
   std::optional<Proc> newest_proc(std::uint64_t member) const;

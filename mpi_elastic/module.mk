@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # bellows-run, bellows-agent and the library that takes a world from them.
-$(call library,mpi_elastic,$(addprefix mpi_elastic/,world.cc elastic_world.cc))
+# A program links it with MPI_LIBS.
+$(call library,mpi_elastic,$(addprefix mpi_elastic/,world.cc elastic_world.cc rank_control.cc) \
+  protocol/message.cc)
+MPI_LIBS += $(PMIX_LIBS) $(BOOST_LIBS)
 
 # What the launcher's two programs share, and those of their parts that tests look at.
 $(call library,launcher,$(addprefix mpi_elastic/,world_spec.cc process.cc network.cc \
   agent_settings.cc greeting.cc binding.cc rank_environment.cc membership.cc rendezvous.cc \
   name_service.cc requests.cc job_folder.cc run_options.cc allocation.cc job_outcome.cc output.cc \
-  agent_links.cc rank_process.cc))
+  agent_links.cc rank_process.cc control_server.cc))
 
 launcher_LIBS = $(SPDLOG_LIBS) $(BOOST_LIBS) $(OPENSSL_LIBS) $(HWLOC_LIBS)
-$(call program,bellows-agent,$(addprefix mpi_elastic/,bellows_agent.cc agent.cc agent_upcalls.cc \
+$(call program,bellows-agent,$(addprefix mpi_elastic/,bellows_agent.cc agent.cc agent_epochs.cc agent_upcalls.cc \
   pmix_host.cc pmix_info.cc pmix_upcalls.cc),launcher protocol,$(PMIX_LIBS) $(launcher_LIBS))
 $(call program,bellows-run,$(addprefix mpi_elastic/,bellows_run.cc coordinator.cc \
-  coordinator_services.cc agent_starter.cc input.cc),launcher protocol,$(launcher_LIBS))
+  $(patsubst %,coordinator_%.cc,services epochs repair join leave control) agent_starter.cc \
+  input.cc),launcher protocol,$(launcher_LIBS))
 MANPAGES += docs/man/bellows-run.1

@@ -206,6 +206,12 @@ std::vector<std::string> PmixHost::rank_environment(const Proc& proc) {
   return environment;
 }
 
+void PmixHost::deregister_world(const std::string& nspace) {
+  PMIx_server_deregister_nspace(nspace.c_str(), nullptr, nullptr);
+  std::error_code ignored;
+  std::filesystem::remove_all(settings_.folder + "/" + nspace, ignored);
+}
+
 void PmixHost::deregister(const Proc& proc) {
   const pmix_proc_t who = to_pmix(proc);
   PMIx_server_deregister_client(&who, nullptr, nullptr);

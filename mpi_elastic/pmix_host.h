@@ -81,6 +81,8 @@ class PmixHost {
                       const std::vector<Binding>& bindings);
   /// NAME=value, as the process of that rank needs them to find this server.
   std::vector<std::string> rank_environment(const Proc& proc);
+  /// Forgets an epoch that nobody is in any more.
+  void deregister_world(const std::string& nspace);
   /// Forgets a local process that has ended.
   void deregister(const Proc& proc);
 

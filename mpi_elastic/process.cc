@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -81,6 +82,7 @@ struct ChildFailure {
     signal(number, SIG_DFL);
   }
   if (request.ignore_sigpipe) signal(SIGPIPE, SIG_IGN);
+  if (request.inherited >= 0) fcntl(request.inherited, F_SETFD, 0);
   execve(file, arguments, environment);
   fail(ChildFailure::exec);
   _exit(127);
@@ -114,6 +116,16 @@ Fd::~Fd() {
 }
 
 int Fd::release() { return std::exchange(fd_, -1); }
+
+std::pair<Fd, Fd> socket_pair() {
+  std::array<int, 2> ends;
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    throw SpawnError(std::string("cannot make a socket: ") + std::strerror(errno), errno);
+  }
+  Fd first(ends[0]), second(ends[1]);
+  set_nonblocking(first);
+  return {std::move(first), std::move(second)};
+}
 
 std::string find_program(const std::string& name, const std::vector<std::string>& environment) {
   if (name.empty()) throw SpawnError("no program named", ENOENT);

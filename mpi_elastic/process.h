@@ -46,6 +46,7 @@ struct SpawnRequest {
   bool null_input = false;               // without pipes: stdin from /dev/null
   bool die_with_parent = false;          // SIGKILL when the thread that called spawn ends
   bool ignore_sigpipe = false;
+  int inherited = -1;                    // a file descriptor that the program gets as it is
   std::optional<cpu_set_t> cpus;
 };
 
@@ -56,6 +57,9 @@ struct Process {
   Fd pidfd;         // readable when the process has ended
   Fd in, out, err;  // our ends of the pipes, non-blocking
 };
+
+/// Two connected stream sockets, both close-on-exec, the first non-blocking. Throws SpawnError.
+std::pair<Fd, Fd> socket_pair();
 
 /// Starts a program. Throws SpawnError naming the program (or the folder) and the reason; a failed
 /// exec is reported here, not by an exit code.

@@ -45,7 +45,9 @@ Rendezvous::Expected Rendezvous::expected(const std::vector<Proc>& procs) const 
   };
   for (const Proc& proc : procs) {
     const WorldSpec* world = membership_.world(proc.nspace);
-    if (world == nullptr) {
+    if (doomed_.contains(proc.nspace)) {
+      result.doomed = true;
+    } else if (world == nullptr) {
       result.member_dead = true;
     } else if (proc.rank != kAllRanks) {
       add(*world, proc.rank);
@@ -58,7 +60,7 @@ Rendezvous::Expected Rendezvous::expected(const std::vector<Proc>& procs) const 
 
 bool Rendezvous::finish(const std::string& key, const Pending& pending, CollectiveResult& result) {
   const Expected wanted = expected(pending.procs);
-  result.member_dead = wanted.member_dead && needs_everyone(pending.kind);
+  result.member_dead = wanted.doomed || (wanted.member_dead && needs_everyone(pending.kind));
   if (!result.member_dead) {
     const bool complete =
         std::all_of(wanted.nodes.begin(), wanted.nodes.end(),
@@ -88,6 +90,11 @@ std::vector<CollectiveResult> Rendezvous::contribute(const std::string& node,
     results.push_back(std::move(result));
   }
   return results;
+}
+
+std::vector<CollectiveResult> Rendezvous::doom(const std::string& nspace) {
+  doomed_.insert(nspace);
+  return recheck();
 }
 
 std::vector<CollectiveResult> Rendezvous::recheck() {

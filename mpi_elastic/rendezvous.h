@@ -45,6 +45,9 @@ class Rendezvous {
 
   /// Returns what this contribution completed: nothing, or one result.
   std::vector<CollectiveResult> contribute(const std::string& node, Contribution contribution);
+  /// Nothing that this namespace's processes wait for will come: what is pending fails, and so does
+  /// what they still begin.
+  std::vector<CollectiveResult> doom(const std::string& nspace);
   /// To be called after any death: returns what completed or failed by it.
   std::vector<CollectiveResult> recheck();
 
@@ -57,12 +60,14 @@ class Rendezvous {
   struct Expected {
     std::set<std::string> nodes;
     bool member_dead = false;
+    bool doomed = false;
   };
   Expected expected(const std::vector<Proc>& procs) const;
   bool finish(const std::string& key, const Pending& pending, CollectiveResult& result);
 
   const Membership& membership_;
   std::map<std::string, Pending> pending_;
+  std::set<std::string> doomed_;  // namespaces
   std::uint64_t next_context_ = 1;
 };
 

@@ -49,11 +49,20 @@ po::options_description make_options() {
                                  "without a sign of life after which a node is lost")(
       "port", po::value<std::string>()->value_name("PORT[-PORT]"),
       "where to listen for the agents [any free port]");
+  po::options_description elastic("A world that changes");
+  elastic.add_options()(
+      "elastic", po::value<std::string>()->value_name("MIN-MAX"),
+      "ranks may die, join and leave (`bellows resize`) while the program goes on, which must use "
+      "ElasticWorld; below MIN the job ends")(
+      "rank-timeout", po::value<double>()->value_name("SECONDS")->default_value(5),
+      "without a sign of life after which a rank is killed (it is stopped, or its node starves)")(
+      "change-timeout", po::value<double>()->value_name("SECONDS")->default_value(20),
+      "for a changed world to form before those who hold it up are replaced, then killed");
   po::options_description other("Other");
   other.add_options()("agent", po::value<std::string>()->value_name("FILE"),
                       "bellows-agent [beside this program, else in PATH]")("help,h", "this text")(
       "version", "the version");
-  all.add(place).add(output).add(failure).add(other);
+  all.add(place).add(output).add(failure).add(elastic).add(other);
   return all;
 }
 
@@ -95,6 +104,21 @@ std::pair<std::uint16_t, std::uint16_t> port_range(const std::string& text) {
   const auto last = dash == std::string::npos ? first : number(whole.substr(dash + 1));
   if (last < first) throw UsageError("--port=" + text + ": the second port is below the first");
   return {first, last};
+}
+
+std::pair<int, int> elastic_range(const std::string& text) {
+  const auto wrong = [&] {
+    return UsageError("--elastic=" + text + ": must be MIN-MAX, from 1 to " +
+                      std::to_string(kMostRanks) + ", such as 1-8");
+  };
+  const char* const end = text.data() + text.size();
+  int least = 0, most = 0;
+  const auto [dash, failed] = std::from_chars(text.data(), end, least);
+  if (failed != std::errc() || dash == end || *dash != '-') throw wrong();
+  const auto [after, failed_too] = std::from_chars(dash + 1, end, most);
+  if (failed_too != std::errc() || after != end) throw wrong();
+  if (least < 1 || most < least || most > kMostRanks) throw wrong();
+  return {least, most};
 }
 
 // Beside this program, else wherever PATH has it.
@@ -186,6 +210,19 @@ RunOptions parse_run_options(int argc, char** argv) {
     throw UsageError("--on-failure: '" + on_failure + "' is not one of stop, continue");
   }
   options.on_failure = on_failure == "stop" ? OnFailure::stop : OnFailure::go_on;
+  if (values.contains("elastic")) {
+    options.elastic = elastic_range(values["elastic"].as<std::string>());
+    if (values.contains("on-failure") && !values["on-failure"].defaulted()) {
+      throw UsageError("--on-failure and --elastic exclude each other");
+    }
+    options.on_failure = OnFailure::go_on;
+    if (options.ranks && *options.ranks > options.elastic->second) {
+      throw UsageError("-n " + std::to_string(*options.ranks) + " is more than --elastic=" +
+                       values["elastic"].as<std::string>() + " allows");
+    }
+  }
+  options.rank_silence_seconds = seconds(values, "rank-timeout");
+  options.change_seconds = seconds(values, "change-timeout");
   options.kill_wait_seconds = seconds(values, "kill-wait");
   options.start_seconds = seconds(values, "start-timeout");
   options.silence_seconds = seconds(values, "silence-timeout");

@@ -30,6 +30,9 @@ struct RunOptions {
   bool report_bindings = false;
   bool verbose = false;
   OnFailure on_failure = OnFailure::stop;
+  std::optional<std::pair<int, int>> elastic;  // least and most ranks; without: a fixed world
+  double rank_silence_seconds = 5;
+  double change_seconds = 20;
   double start_seconds = 60;
   double silence_seconds = 10;
   double kill_wait_seconds = 5;

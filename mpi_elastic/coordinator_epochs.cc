@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// How one epoch of the world follows another. All agents register the new epoch first, then its
+// members are told to enter; when the last one is in, the world stands. A death on the way makes
+// the epoch void, and another is declared.
+//
+//   steady ──change──▶ registering ──all nodes──▶ entering ──all members──▶ steady
+//                        ▲   │ limit: the node is lost │ limit: a new epoch, then they are killed
+//                        └───┴──────── death ──────────┘
+#include <spdlog/spdlog.h>
+
+#include <boost/json.hpp>
+
+#include "mpi_elastic/coordinator.h"
+
+namespace bellows::elastic {
+namespace json = boost::json;
+using protocol::Message;
+
+namespace {
+
+constexpr std::size_t kEventsKept = 20;
+// Deaths come in groups (a node's ranks, two kills at once): one epoch for all of them.
+constexpr auto kGatherDeaths = std::chrono::milliseconds(5);
+
+double seconds_between(std::chrono::steady_clock::time_point from,
+                       std::chrono::steady_clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+std::string joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) all += (all.empty() ? "" : "; ") + text;
+  return all;
+}
+
+}  // namespace
+
+std::set<std::uint64_t> Coordinator::members_of_newest() const {
+  const WorldSpec* newest = membership_.newest();
+  if (newest == nullptr) return {};
+  return {newest->members.begin(), newest->members.end()};
+}
+
+bool Coordinator::is_in_newest(std::uint64_t member) const {
+  return membership_.newest_proc(member).has_value();
+}
+
+// Urgent: members of the present world have died, so that it cannot go on. Otherwise the change
+// waits for its turn.
+void Coordinator::change_world(const std::string& cause, bool urgent) {
+  if (state_ != State::running) return;
+  causes_.push_back(cause);
+  if (urgent) {
+    urgent_ = true;
+    change_kind_ = "repair";
+  } else if (phase_ != Phase::steady) {
+    change_again_ = true;
+    return;
+  }
+  if (declare_planned_) return;
+  declare_planned_ = true;
+  if (phase_ == Phase::steady) change_started_ = Clock::now();
+  declare_timer_.expires_after(kGatherDeaths);
+  declare_timer_.async_wait([this](const boost::system::error_code& failed) {
+    if (failed) return;
+    declare_planned_ = false;
+    declare_world();
+  });
+}
+
+void Coordinator::declare_world() {
+  if (state_ != State::running) return;
+  std::string why_not;
+  if (!can_repair(why_not)) {
+    spdlog::error("{}; stopping the job", why_not);
+    stop_ranks();
+    return;
+  }
+  change_again_ = false;
+  if (urgent_) {
+    for (const auto& [nspace, spec] : membership_.worlds()) {
+      send_results(rendezvous_.doom(nspace));
+    }
+  }
+  const WorldSpec& world = membership_.declare_epoch();
+  nspace_ = world.nspace;
+  declared_ = Clock::now();
+  phase_ = Phase::registering;
+  unregistered_ = ready_nodes_;
+  Message declared("world");
+  declared.head["world"] = to_json(world);
+  declared.head["machine_ranks"] = allocation_.slurm ? 0 : world.members.size();
+  for (const std::string& node : ready_nodes_) links_.send(node, declared);
+  await_phase();
+}
+
+void Coordinator::epoch_registered(const std::string& node, const Message& message) {
+  if (message.text("nspace") != nspace_ || phase_ != Phase::registering) return;
+  if (message.head.contains("error")) {
+    links_.drop(node, message.text("error"));
+    return;
+  }
+  unregistered_.erase(node);
+  if (unregistered_.empty()) enter_world();
+}
+
+void Coordinator::enter_world() {
+  phase_ = Phase::entering;
+  registered_ = Clock::now();
+  not_entered_ = members_of_newest();
+  const WorldSpec& world = *membership_.newest();
+  for (std::size_t rank = 0; rank < world.members.size(); ++rank) {
+    ranks_.at(world.members[rank]).rank = static_cast<std::int64_t>(rank);
+  }
+  Message enter("enter");
+  enter.head["nspace"] = nspace_;
+  enter.head["urgent"] = urgent_;
+  Message leave("leave");
+  leave.head["members"] = json::value_from(membership_.members_in(MemberState::leaving));
+  for (const std::string& node : ready_nodes_) {
+    links_.send(node, leave);
+    links_.send(node, enter);
+  }
+  await_phase();
+}
+
+void Coordinator::member_entered(const Message& message) {
+  const auto member = static_cast<std::uint64_t>(message.number("member"));
+  const auto found = ranks_.find(member);
+  if (found == ranks_.end()) return;
+  const auto epoch = static_cast<std::uint32_t>(message.number("epoch"));
+  found->second.elastic = true;
+  found->second.entered = epoch;
+  const WorldSpec* newest = membership_.newest();
+  if (phase_ != Phase::entering || newest == nullptr || epoch != newest->epoch) return;
+  not_entered_.erase(member);
+  if (not_entered_.empty()) world_stands();
+}
+
+void Coordinator::world_stands() {
+  phase_ = Phase::steady;
+  phase_limit_.cancel();
+  const WorldSpec& world = *membership_.newest();
+  const auto now = Clock::now();
+  std::string text = fmt::format("world {}: {} ranks on {} nodes", world.epoch, world.size(),
+                                 world.nodes.size());
+  if (!causes_.empty()) text += " (" + joined(causes_) + ")";
+  text += fmt::format("; declared after {:.0f} ms, known to all nodes after {:.0f} ms, entered "
+                      "after {:.0f} ms",
+                      1e3 * seconds_between(change_started_, declared_),
+                      1e3 * seconds_between(declared_, registered_),
+                      1e3 * seconds_between(registered_, now));
+  note_event(change_kind_, text, seconds_between(change_started_, now));
+  if (world.epoch > 1) {
+    spdlog::warn("{}", text);
+  } else {
+    spdlog::info("{}", text);
+  }
+  outcome_.forgive();
+  causes_.clear();
+  strikes_.clear();
+  urgent_ = false;
+  forget_old_worlds();
+  answer_waiting();
+  release_empty_nodes();
+  if (change_again_) {
+    change_again_ = false;
+    change_kind_ = "join";
+    change_world("asked for meanwhile", false);
+  }
+}
+
+// Those who leave may still be closing the world before this one.
+void Coordinator::forget_old_worlds() {
+  const std::uint32_t epoch = membership_.newest()->epoch;
+  const std::vector<std::string> forgotten = membership_.forget_before(epoch - 1);
+  if (forgotten.empty()) return;
+  Message forget("forget");
+  forget.head["nspaces"] = json::value_from(forgotten);
+  links_.send_to_all(forget);
+}
+
+void Coordinator::await_phase() {
+  phase_limit_.expires_after(std::chrono::duration_cast<Clock::duration>(
+      std::chrono::duration<double>(options_.change_seconds)));
+  phase_limit_.async_wait([this](const boost::system::error_code& failed) {
+    if (!failed && state_ == State::running) on_phase_limit();
+  });
+}
+
+void Coordinator::on_phase_limit() {
+  if (phase_ == Phase::registering) {
+    for (const std::string& node : std::set<std::string>(unregistered_)) {
+      links_.drop(node, "its agent does not take part in a change of the world");
+    }
+    return;
+  }
+  if (phase_ != Phase::entering) return;
+  // A program that has not come to its ElasticWorld yet is loading; that may take its time.
+  std::vector<std::uint64_t> late, hopeless;
+  for (const std::uint64_t member : not_entered_) {
+    if (!ranks_.at(member).elastic) continue;
+    (++strikes_[member] > 1 ? hopeless : late).push_back(member);
+  }
+  if (!hopeless.empty()) {
+    spdlog::warn("{} ranks do not come into the world {} within {} s (--change-timeout), for the "
+                 "second time; killing them",
+                 hopeless.size(), membership_.newest()->epoch, options_.change_seconds);
+    kill_members(hopeless, false);
+  } else if (!late.empty()) {
+    change_world(fmt::format("world {} did not form within {} s", membership_.newest()->epoch,
+                             options_.change_seconds),
+                 true);
+  }
+  await_phase();
+}
+
+void Coordinator::note_event(const std::string& kind, const std::string& text, double seconds) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  events_.push_back({std::chrono::duration<double>(now).count(), kind, text, seconds});
+  if (events_.size() > kEventsKept) events_.pop_front();
+}
+
+}  // namespace bellows::elastic

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Orderly shrinking: the next epoch is declared without the leavers, who go at a step's end.
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+
+#include "mpi_elastic/coordinator.h"
+
+namespace bellows::elastic {
+using protocol::Message;
+
+std::string Coordinator::why_not_leave(const std::vector<std::uint64_t>& members) const {
+  const std::size_t staying = members_staying().size();
+  if (staying < members.size() + static_cast<std::size_t>(options_.elastic->first)) {
+    return fmt::format("{} of {} ranks would stay, --elastic={}-{} needs {}",
+                       staying - std::min(staying, members.size()), staying,
+                       options_.elastic->first, options_.elastic->second,
+                       options_.elastic->first);
+  }
+  return "";
+}
+
+void Coordinator::let_leave(const std::vector<std::uint64_t>& members) {
+  std::vector<std::uint64_t> joiners;
+  for (const std::uint64_t member : members) {
+    if (membership_.member(member)->state == MemberState::joining) joiners.push_back(member);
+    membership_.set_state(member, MemberState::leaving);
+  }
+  if (!joiners.empty()) kill_members(joiners, true);
+  if (joiners.size() == members.size()) return;
+  if (phase_ == Phase::steady) change_kind_ = "leave";
+  change_world(fmt::format("{} leave", members.size() - joiners.size()), false);
+}
+
+std::vector<std::uint64_t> Coordinator::members_staying() const {
+  std::vector<std::uint64_t> staying;
+  for (const auto& [member, info] : ranks_) {
+    if (membership_.member(member)->state != MemberState::leaving) staying.push_back(member);
+  }
+  return staying;
+}
+
+// Those who came last go first: joiners that are not in yet, then the highest ranks.
+std::vector<std::uint64_t> Coordinator::members_to_shrink(int count) const {
+  std::vector<std::uint64_t> members = members_staying();
+  std::stable_sort(members.begin(), members.end(), [this](std::uint64_t a, std::uint64_t b) {
+    const std::int64_t rank_a = ranks_.at(a).rank, rank_b = ranks_.at(b).rank;
+    if ((rank_a < 0) != (rank_b < 0)) return rank_a < 0;
+    return rank_a > rank_b;
+  });
+  members.resize(std::min(members.size(), static_cast<std::size_t>(count)));
+  return members;
+}
+
+// A node that has no ranks any more is given back when its agent is gone.
+void Coordinator::release_empty_nodes() {
+  if (state_ != State::running || !options_.elastic || phase_ != Phase::steady) return;
+  for (const std::string& node : std::set<std::string>(ready_nodes_)) {
+    if (!membership_.members_on(node).empty() || arrivals_.contains(node)) continue;
+    spdlog::info("node {} has no ranks any more; its agent goes", node);
+    ready_nodes_.erase(node);
+    departing_nodes_.insert(node);
+    links_.send(node, Message("finish"));
+  }
+}
+
+}  // namespace bellows::elastic

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/command_line.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <boost/program_options.hpp>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "protocol/control_socket.h"
+
+namespace bellows::scheduler {
+namespace json = boost::json;
+namespace po = boost::program_options;
+using protocol::Message;
+using What = Command::What;
+
+namespace {
+
+constexpr std::int64_t kMostRanks = 100'000;
+constexpr const char* kDefaultWait = "60";
+constexpr double kLongestWait = 86'400;
+
+std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::int64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [after, failed] = std::from_chars(text.data(), end, value);
+  if (failed != std::errc() || after != end || text.starts_with('-')) return std::nullopt;
+  return value;
+}
+
+std::vector<std::string> items(const std::string& list) {
+  std::vector<std::string> parts;
+  std::size_t start = 0;
+  for (std::size_t comma = 0; comma != std::string::npos; start = comma + 1) {
+    comma = list.find(',', start);
+    parts.push_back(list.substr(start, comma == std::string::npos ? comma : comma - start));
+  }
+  return parts;
+}
+
+json::array node_list(const std::string& option, const std::string& text) {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
+  };
+  json::array nodes;
+  std::set<std::string> seen;
+  for (const std::string& node : items(text)) {
+    if (node.empty() || !std::ranges::all_of(node, plain)) {
+      throw UsageError(option + "=" + text + ": must be names of nodes with commas in between");
+    }
+    if (!seen.insert(node).second)
+      throw UsageError(option + "=" + text + ": names " + node + " twice");
+    nodes.emplace_back(node);
+  }
+  return nodes;
+}
+
+json::array rank_list(const std::string& text) {
+  json::array ranks;
+  std::set<std::int64_t> seen;
+  for (const std::string& item : items(text)) {
+    const auto rank = whole_number(item);
+    if (!rank || *rank >= kMostRanks) {
+      throw UsageError("--ranks=" + text + ": must be ranks (0, 1, …) with commas in between");
+    }
+    if (!seen.insert(*rank).second)
+      throw UsageError("--ranks=" + text + ": names " + item + " twice");
+    ranks.emplace_back(*rank);
+  }
+  return ranks;
+}
+
+std::chrono::milliseconds wait_time(const std::string& text) {
+  double seconds = 0;
+  const char* const end = text.data() + text.size();
+  const auto [after, failed] = std::from_chars(text.data(), end, seconds);
+  if (failed != std::errc() || after != end || !(seconds >= 0) || seconds > kLongestWait) {
+    throw UsageError("--wait=" + text + ": must be from 0 (do not wait) to 86400 seconds");
+  }
+  return std::chrono::milliseconds(std::llround(std::ceil(seconds * 1000)));
+}
+
+// N, +N or -N.
+void add_size(Message& request, const std::string& text) {
+  const bool change = text.starts_with('+') || text.starts_with('-');
+  const auto number = whole_number(std::string_view(text).substr(change ? 1 : 0));
+  if (!number || *number < 1 || *number > kMostRanks) {
+    throw UsageError("resize " + text + ": must be N, +N or -N ranks, N from 1 to " +
+                     std::to_string(kMostRanks));
+  }
+  if (change) {
+    request.head["delta"] = text[0] == '-' ? -*number : *number;
+  } else {
+    request.head["ranks"] = *number;
+  }
+}
+
+po::options_description options_of(What what) {
+  po::options_description options;
+  auto add = options.add_options();
+  add("help", "");
+  add("version", "");
+  add("job", po::value<std::string>());
+  add("socket", po::value<std::string>());
+  if (what == What::status) add("json", "");
+  if (what == What::resize) add("on", po::value<std::string>());
+  if (what == What::leave) {
+    add("ranks", po::value<std::string>());
+    add("nodes", po::value<std::string>());
+  }
+  if (what == What::resize || what == What::leave) {
+    add("wait",
+        po::value<std::string>()->implicit_value(kDefaultWait)->default_value(kDefaultWait));
+  }
+  return options;
+}
+
+struct Parsed {
+  po::variables_map values;
+  std::vector<std::string> others;  // what is no option
+};
+
+// Short options are off: "-2" is a number.
+Parsed parse(What what, const std::vector<std::string>& arguments) {
+  po::options_description all = options_of(what);
+  all.add_options()("other", po::value<std::vector<std::string>>());
+  po::positional_options_description positional;
+  positional.add("other", -1);
+  Parsed parsed;
+  using namespace po::command_line_style;
+  po::store(po::command_line_parser(arguments)
+                .options(all)
+                .positional(positional)
+                .style(allow_long | long_allow_adjacent | long_allow_next)
+                .run(),
+            parsed.values);
+  po::notify(parsed.values);
+  if (parsed.values.contains("other")) {
+    parsed.others = parsed.values["other"].as<std::vector<std::string>>();
+  }
+  return parsed;
+}
+
+std::string text(const po::variables_map& values, const char* name) {
+  return values[name].as<std::string>();
+}
+
+// The first argument that is neither a general option nor one's value.
+std::size_t command_at(const std::vector<std::string>& arguments) {
+  std::size_t at = 0;
+  while (at < arguments.size() && arguments[at].starts_with("-")) {
+    at += arguments[at] == "--job" || arguments[at] == "--socket" ? 2 : 1;
+  }
+  return std::min(at, arguments.size());
+}
+
+What command_named(const std::string& name) {
+  if (name == "status") return What::status;
+  if (name == "resize") return What::resize;
+  if (name == "leave") return What::leave;
+  throw UsageError("unknown command '" + name + "': must be status, resize or leave");
+}
+
+void take_target(Command& command, const po::variables_map& values) {
+  if (values.contains("job")) {
+    command.job = text(values, "job");
+    if (!protocol::is_job_name(*command.job)) {
+      throw UsageError("--job=" + *command.job + ": must be a job's name, like 4711 or local-123");
+    }
+  }
+  if (values.contains("socket")) command.socket = text(values, "socket");
+  if (command.job && command.socket) throw UsageError("give --job or --socket, not both");
+}
+
+void take_wait(Command& command, const po::variables_map& values) {
+  command.wait = wait_time(text(values, "wait"));
+  command.request.head["wait"] = command.wait.count() > 0;
+}
+
+void take_resize(Command& command, const Parsed& parsed) {
+  if (parsed.others.size() != 1) {
+    throw UsageError(
+        "resize takes one number, N, +N or -N (and --wait its value as --wait=SECONDS)");
+  }
+  command.request = Message("resize");
+  add_size(command.request, parsed.others[0]);
+  if (parsed.values.contains("on")) {
+    if (parsed.others[0].starts_with('-')) {
+      throw UsageError("--on says where to grow, and resize " + parsed.others[0] +
+                       " shrinks: 'bellows leave --nodes' takes ranks from nodes");
+    }
+    command.request.head["nodes"] = node_list("--on", text(parsed.values, "on"));
+  }
+  take_wait(command, parsed.values);
+}
+
+void take_leave(Command& command, const Parsed& parsed) {
+  const bool ranks = parsed.values.contains("ranks");
+  if (ranks == parsed.values.contains("nodes")) {
+    throw UsageError("leave takes either --ranks=R,… or --nodes=NODE,…");
+  }
+  command.request = Message("leave");
+  if (ranks) {
+    command.request.head["ranks"] = rank_list(text(parsed.values, "ranks"));
+  } else {
+    command.request.head["nodes"] = node_list("--nodes", text(parsed.values, "nodes"));
+  }
+  take_wait(command, parsed.values);
+}
+
+Command parse_arguments(std::vector<std::string> arguments) {
+  Command command;
+  const std::size_t at = command_at(arguments);
+  if (at < arguments.size()) {
+    command.what = command_named(arguments[at]);
+    arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(at));
+  }
+  const bool named = command.what != What::help;
+  const Parsed parsed = parse(command.what, arguments);
+  const auto is_help = [](const std::string& other) { return other == "-h"; };
+  if (parsed.values.contains("help") || std::ranges::any_of(parsed.others, is_help)) {
+    command.what = What::help;
+    return command;
+  }
+  if (parsed.values.contains("version")) {
+    command.what = What::version;
+    return command;
+  }
+  for (const std::string& other : parsed.others) {
+    const bool number = other.size() > 1 && std::isdigit(static_cast<unsigned char>(other[1])) != 0;
+    if (other.starts_with('-') && !number) throw UsageError("unknown option " + other);
+    if (command.what != What::resize) throw UsageError("unexpected argument '" + other + "'");
+  }
+  if (!named) throw UsageError("no command: must be status, resize or leave");
+  take_target(command, parsed.values);
+  if (command.what == What::status) {
+    command.json = parsed.values.contains("json");
+    command.request = Message("status");
+  } else if (command.what == What::resize) {
+    take_resize(command, parsed);
+  } else {
+    take_leave(command, parsed);
+  }
+  return command;
+}
+
+}  // namespace
+
+Command parse_command(const std::vector<std::string>& arguments) {
+  try {
+    return parse_arguments(arguments);
+  } catch (const po::error& wrong) {
+    throw UsageError(wrong.what());
+  }
+}
+
+std::string help_text() {
+  return "usage: bellows [--job=JOB | --socket=PATH] status [--json]\n"
+         "       bellows [--job=JOB | --socket=PATH] resize N|+N|-N [--on=NODE[,NODE…]]\n"
+         "                                                  [--wait[=SECONDS]]\n"
+         "       bellows [--job=JOB | --socket=PATH] leave --ranks=R[,R…] | --nodes=NODE[,NODE…]\n"
+         "                                                 [--wait[=SECONDS]]\n"
+         "       bellows --help | --version\n"
+         "\n"
+         "Talks to a running job of bellows-run --elastic that was started on this machine.\n"
+         "\n"
+         "  status    its ranks and nodes, its progress, its latest changes\n"
+         "  resize    to N ranks, or N more, or N fewer\n"
+         "  leave     lets these ranks, or all ranks of these nodes, go\n"
+         "\n"
+         "  --job=JOB         the job [$SLURM_JOB_ID, else the only one there is]\n"
+         "  --socket=PATH     its control socket\n"
+         "  --json            print the answer as JSON\n"
+         "  --on=NODES        where to start the new ranks\n"
+         "  --wait=SECONDS    for the change to be complete; 0: do not wait [60]\n"
+         "\n"
+         "Exit status: 0 granted, 1 refused or not complete in time, 2 wrong use, 3 no such job.\n";
+}
+
+}  // namespace bellows::scheduler

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line of bellows.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "protocol/message.h"
+
+namespace bellows::scheduler {
+
+/// Wrong use; `what()` names the argument and what is allowed.
+class UsageError : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct Command {
+  enum class What { help, version, status, resize, leave };
+
+  What what = What::help;
+  std::optional<std::string> job;     // a job's name
+  std::optional<std::string> socket;  // or a control socket; else the only job there is
+  bool json = false;
+  protocol::Message request;          // for status, resize, leave
+  std::chrono::milliseconds wait{0};  // for the new world; 0: not at all
+};
+
+/// Throws UsageError.
+Command parse_command(const std::vector<std::string>& arguments);
+
+std::string help_text();
+
+}  // namespace bellows::scheduler

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/control_command.h"
+
+#include <boost/json.hpp>
+
+#include "config.h"
+#include "scheduler/command_line.h"
+#include "scheduler/control_client.h"
+#include "scheduler/jobs.h"
+#include "scheduler/status_text.h"
+
+namespace bellows::scheduler {
+using protocol::Message;
+using What = Command::What;
+
+namespace {
+
+enum ExitCode { kGranted = 0, kRefused = 1, kUsage = 2, kNoJob = 3 };
+
+// What needs no change of the world is answered at once.
+constexpr ControlClient::Milliseconds kAnswerLimit{10'000};
+
+int complain(std::ostream& err, const std::string& what, ExitCode code) {
+  err << "bellows: " << printable(what) << '\n';
+  return code;
+}
+
+void print_status(std::ostream& out, Message status, bool as_json) {
+  if (as_json) {
+    status.head.erase("type");
+    out << boost::json::serialize(status.head) << '\n';
+  } else {
+    out << status_text(status);
+  }
+}
+
+// The change was asked for and is not complete: is the launcher alive at all?
+int explain_delay(const ControlClient& client, const Overdue& overdue, std::ostream& err) {
+  const Message status = client.ask(Message("status"), kAnswerLimit);
+  const std::string state = status.type() == "status" ? status.text("state") : "ending";
+  return complain(err,
+                  std::string(overdue.what()) + "; the job is " + state +
+                      ", and the change may still come: see 'bellows status'",
+                  kRefused);
+}
+
+int ask(const Command& command, std::ostream& out, std::ostream& err) {
+  const std::string socket = command.socket ? *command.socket : find_job(command.job).socket;
+  const ControlClient client(socket);
+  try {
+    const bool waits = command.wait.count() > 0;
+    const Message answer = client.ask(command.request, waits ? command.wait : kAnswerLimit);
+    if (answer.type() == "refused") return complain(err, answer.text("reason"), kRefused);
+    if (command.what == What::status && answer.type() == "status") {
+      print_status(out, answer, command.json);
+    } else if (command.what != What::status && answer.type() == "done") {
+      out << printable(answer.text("text")) << '\n';
+    } else {
+      throw NoAnswer("bellows-run gave an answer that is none: '" + std::string(answer.type()) +
+                     "'");
+    }
+    return kGranted;
+  } catch (const Overdue& overdue) {
+    if (command.wait.count() == 0) throw;
+    return explain_delay(client, overdue, err);
+  }
+}
+
+int guarded(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
+  try {
+    const Command command = parse_command(arguments);
+    if (command.what == What::help) {
+      out << help_text();
+    } else if (command.what == What::version) {
+      out << "bellows " BELLOWS_VERSION "\n";
+    } else {
+      return ask(command, out, err);
+    }
+    return kGranted;
+  } catch (const UsageError& wrong) {
+    return complain(err, std::string(wrong.what()) + " (see bellows --help)", kUsage);
+  } catch (const ManyJobs& many) {
+    return complain(err, many.what(), kUsage);
+  } catch (const std::exception& failed) {
+    return complain(err, failed.what(), kNoJob);
+  }
+}
+
+}  // namespace
+
+int control_command(const std::vector<std::string>& arguments, std::ostream& out,
+                    std::ostream& err) {
+  const int code = guarded(arguments, out, err);
+  out.flush();
+  if (out) return code;
+  return complain(err, "cannot write the output", kRefused);
+}
+
+}  // namespace bellows::scheduler
