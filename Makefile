@@ -5,6 +5,7 @@
 #
 #   make            programs, plugin and tests      make install [PREFIX=] [DESTDIR=]
 #   make check      the tests                       make bench [BENCH=name]
+#   make chaos SEEDS=N [FIRST=SEED] [PROGRAM=steps|train]       jobs to which things happen
 #   make format     clang-format                    make lint   clang-tidy, shellcheck, layering
 #   make dist       source archive                  make clean
 srcdir ?= .
@@ -94,7 +95,7 @@ FOLDERS := $(if $(filter yes,$(TRAINER)),protocol checkpoint scheduler mpi_elast
   $(if $(filter yes,$(PLUGIN)),spank_plugin) docs
 include $(wildcard $(FOLDERS:%=$(srcdir)/%/module.mk))
 
-.PHONY: all unit-tests check bench install dist clean format lint layering
+.PHONY: all unit-tests check bench chaos install dist clean format lint layering
 all: $(LIBRARIES) $(PROGRAMS) $(SBIN_PROGRAMS) $(PLUGINS) $(UNIT_TESTS) $(TEST_PROGRAMS)
 
 unit-tests: $(UNIT_TESTS)
@@ -132,6 +133,12 @@ check: all layering
 bench: all
 	@mkdir -p $(O)/bench
 	$(srcdir)/tests/bench/run --build $(abspath $(O)) $(BENCH)
+
+SEEDS ?= 20
+FIRST ?= 1
+PROGRAM ?= both
+chaos: all
+	python3 $(srcdir)/tests/chaos/chaos.py --build $(abspath $(O)) --seeds $(SEEDS) --first $(FIRST) --program $(PROGRAM)
 
 layering: $(PLUGINS)
 	$(srcdir)/tests/layering $(PLUGINS)

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must be true when a job has ended. Each check returns what is wrong, in words, or nothing."""
+import glob
+import json
+import os
+import re
+import subprocess
+import time
+
+from job import processes
+
+
+def read_lines(paths):
+    for path in paths:
+        with open(path, encoding="utf-8") as file:
+            for line in file:
+                yield json.loads(line)
+
+
+# ---- elastic_steps ---------------------------------------------------------------------------
+
+
+def same_result(output, undisturbed):
+    """All ranks that came to the end, in whatever world, must say the same."""
+    finals = set(re.findall(r"^final .*$", output, re.MULTILINE))
+    expected = set(re.findall(r"^final .*$", undisturbed, re.MULTILINE))
+    if finals != expected:
+        return f"the result is {finals or 'missing'}, not {expected}"
+    return ""
+
+
+def shares_of_steps(path, steps, batch):
+    """Each step's batch was used once: the shares in the last world that committed it are all of it."""
+    shares, committed = {}, {}
+    for line in read_lines([path]):
+        key = line["step"], line["epoch"]
+        if line["event"] == "share":
+            shares.setdefault(key, []).append((line["first"], line["last"]))
+        elif line["event"] == "commit":
+            committed[line["step"]] = max(line["epoch"], committed.get(line["step"], 0))
+    for step in range(1, steps + 1):
+        if step not in committed:
+            return f"nobody has committed step {step}"
+        at = 0
+        for first, last in sorted(shares.get((step, committed[step]), [])):
+            if first != at:
+                return f"step {step}, epoch {committed[step]}: samples {at} to {first} are " + (
+                    "in nobody's share" if first > at else "in two shares")
+            at = last
+        if at != batch:
+            return f"step {step}, epoch {committed[step]}: samples from {at} are in nobody's share"
+    return ""
+
+
+# ---- bellows-train ---------------------------------------------------------------------------
+
+
+def samples_of_steps(paths, undisturbed):
+    """As above, from the samples' ids. A rank that died after it had given its share has not noted
+    it, so of the last world some may be missing; but nothing twice, and nothing of another step."""
+    def by_step(files):
+        steps = {}
+        for line in read_lines(files):
+            steps.setdefault(line["step"], {}).setdefault(line["epoch"], []).append(line["ids"])
+        return steps
+
+    expected = by_step(undisturbed)
+    found = by_step(paths)
+    if sorted(found) != sorted(expected):
+        missing = sorted(set(expected) - set(found))
+        return f"steps that nobody has committed: {missing}"
+    for step, worlds in found.items():
+        ids = [i for share in worlds[max(worlds)] for i in share]
+        whole = [i for shares in expected[step].values() for share in shares for i in share]
+        if len(set(ids)) != len(ids):
+            return f"step {step}, epoch {max(worlds)}: a sample is used twice"
+        if not set(ids) <= set(whole):
+            return f"step {step}, epoch {max(worlds)}: a sample of another step"
+    return ""
+
+
+def same_parameters(build, folder, undisturbed, tolerance):
+    """Of the newest checkpoints."""
+    done = subprocess.run([f"{build}/bin/bellows-ckpt", "diff", "--tolerance", tolerance, "--only",
+                           "model", folder, undisturbed],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return f"bellows-ckpt diff ends with {done.returncode}: {done.stdout[-2000:]}{done.stderr}"
+    return ""
+
+
+# ---- what a job must not leave ---------------------------------------------------------------
+
+
+def _left(folder):
+    found = [f"process {pid} ({name})" for pid, (name, _) in processes(folder).items()]
+    found += glob.glob(f"{folder}/tmp/*") + glob.glob(f"{folder}/ctl/*.sock")
+    return found + glob.glob(f"/dev/shm/*{os.getuid()}-local-*")
+
+
+def nothing_left(job):
+    """What a killed agent leaves is the next one's to remove: one is started for it."""
+    until = time.monotonic() + 10
+    left = _left(job.folder)
+    while left and time.monotonic() < until:
+        if job.killed_agent:
+            subprocess.run(["bellows-run", "-n", "1", "true"], env=job.environment, timeout=60,
+                           stdin=subprocess.DEVNULL, check=False)
+        time.sleep(0.05)
+        left = _left(job.folder)
+    return "left behind: " + " ".join(left) if left else ""
