@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // bellows-train: trains a network on all ranks of a world.
-#include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <string>
 
 #include "config.h"
-#include "mpi_elastic/world.h"
-#include "trainer/device.h"
+#include "trainer/elastic_training.h"
 #include "trainer/errors.h"
-#include "trainer/mpi_backend.h"
 #include "trainer/signals.h"
-#include "trainer/training.h"
 
 namespace bellows::trainer {
 
@@ -28,51 +23,6 @@ bool is_first_rank() {
 }
 
 void complain(const std::string& text) { fmt::print(stderr, "bellows-train: {}\n", text); }
-
-// --threads, else OMP_NUM_THREADS (which the launcher sets, or the user), else a fair share. Every
-// rank takes part in finding the share.
-int use_threads(const Options& options, Team& team) {
-  int threads = fair_threads(team);
-  const char* said = std::getenv("OMP_NUM_THREADS");
-  if (const int number = said != nullptr ? std::atoi(said) : 0; number > 0) threads = number;
-  if (options.threads > 0) threads = options.threads;
-  at::set_num_threads(threads);
-  // libtorch does not tell OpenBLAS, if that is what it calls.
-  if (void* set = dlsym(RTLD_DEFAULT, "openblas_set_num_threads"))
-    reinterpret_cast<void (*)(int)>(set)(threads);
-  return threads;
-}
-
-int train(const Options& options, const World& world) {
-  Team plain(world, torch::kCPU);
-  torch::Device device = torch::kCPU;
-  std::unique_ptr<Dataset> dataset;
-  std::unique_ptr<TrainingState> state;
-  std::unique_ptr<Report> report;
-  const int threads = use_threads(options, plain);
-  together(plain, [&] {
-    device = make_device(options.device, world.local_rank());
-    dataset = open_dataset(options.data, options.length);
-    state = std::make_unique<TrainingState>(options, *dataset, device);
-    report = std::make_unique<Report>(options, *dataset, world.rank() == 0 ? world.size() : 0);
-  });
-  std::unique_ptr<Team> accelerated;
-  if (!device.is_cpu()) accelerated = std::make_unique<Team>(world, device);
-  Team& team = accelerated ? *accelerated : plain;
-
-  Training training(options, *dataset, device, *state, team, *report);
-  training.resume();
-  report->start(*state, device.str(), threads);
-  switch (training.run()) {
-    case Outcome::kFinished:
-      return kSuccess;
-    case Outcome::kStopped:
-      return options.requeue_code;
-    case Outcome::kStoppedUnsaved:
-      return kStopped;
-  }
-  return kFailure;
-}
 
 int run(int argc, char** argv) {
   catch_stop_signals();
@@ -94,18 +44,8 @@ int run(int argc, char** argv) {
     return kUsage;
   }
 
-  let_waiting_threads_yield();
   try {
-    World world = World::open();
-    int code = kFailure;
-    try {
-      code = train(options, world);
-    } catch (const SharedError& e) {
-      if (world.rank() == 0) complain(e.what());
-      code = e.code();
-    }
-    world.close();
-    return code;
+    return ElasticTraining(options).run();
   } catch (const MpiError& e) {
     // Leaving in order would mean to talk to ranks that may be dead.
     complain(e.what());

@@ -23,12 +23,14 @@ Sums evaluate(TrainingState& state, const Dataset& dataset, const torch::Device&
     throw std::runtime_error(
         "the ranks' parameters have drifted apart: this is a defect, or a "
         "rank computes wrongly");
-  // Batch statistics are each rank's own while training.
+  // Batch statistics are each rank's own while training: those of rank 0 count. Copies: what a
+  // collective that fails has half written must not stay.
   std::vector<torch::Tensor> buffers;
-  for (const auto& [name, tensor] : state.buffers) buffers.push_back(tensor);
+  for (const auto& [name, tensor] : state.buffers) buffers.push_back(tensor.clone());
   team.broadcast(buffers);
 
   const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < buffers.size(); ++i) state.model_buffers()[i].copy_(buffers[i]);
   state.model->eval();
   const Range part = share({0, dataset.size(Split::kTest)}, team.rank(), team.size());
   const auto each = static_cast<std::uint64_t>(

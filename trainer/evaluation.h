@@ -7,8 +7,9 @@
 
 namespace bellows::trainer {
 
-/// Collective; the same result on every rank, and to rounding for any number of ranks. Throws
-/// std::runtime_error when the ranks' parameters are not the same, bit for bit.
+/// Collective; the same result on every rank, and to rounding for any number of ranks. Does not
+/// change the state. Throws std::runtime_error when the ranks' parameters are not the same, bit for
+/// bit; after an MpiError the model may be left in evaluation mode.
 Sums evaluate(TrainingState& state, const Dataset& dataset, const torch::Device& device,
               Team& team);
 

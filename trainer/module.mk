@@ -4,9 +4,10 @@
 MANPAGES += docs/man/bellows-train.1
 
 TRAINER_PLAIN := options dataset image_dataset idx fashion_mnist cifar10 hdf5_dataset text_dataset \
-  sampler schedule signals
+  sampler sample_record schedule signals
 TRAINER_TORCH := model mlp cnn resnet transformer dropout optimizer mpi_backend gradients device team \
-  training_state batch evaluation snapshot step report training
+  training_state flat_state saved_image state_transfer course batch evaluation snapshot step report \
+  training elastic_training
 TORCH_OBJS += $(TRAINER_TORCH:%=$(O)/obj/trainer/%.o) $(O)/obj/trainer/bellows_train.o
 
 TRAINER_PLAIN_LIBS = $(HDF5_LIBS) $(BOOST_LIBS) $(ZLIB_LIBS) $(SPDLOG_LIBS)

@@ -101,6 +101,8 @@ struct Table {
         "threads per rank")("bucket-mb", po::value(&o.bucket_mb)->default_value(o.bucket_mb, "4"),
                             "megabytes of gradients that are reduced in one piece")(
         "metrics", po::value(&o.metrics), "write JSON lines to this file")(
+        "record-samples", po::value(&o.record_samples),
+        "write which samples each step used to FILE.PID, of each rank")(
         "log-every", po::value(&o.log_every)->default_value(o.log_every),
         "steps between lines of output and metrics")(
         "evaluate-every", po::value(&o.evaluate_every)->default_value(o.evaluate_every),

@@ -31,16 +31,21 @@ bool on_terminal() {
 
 }  // namespace
 
-Report::Report(const Options& options, const Dataset& dataset, int ranks)
+Report::Report(const Options& options, const Dataset& dataset, Course& course)
     : options_(options),
-      ranks_(ranks),
+      course_(course),
       tokens_(dataset.shape().tokens),
-      pass_samples_(dataset.size(Split::kTrain)),
-      terminal_(ranks > 0 && on_terminal()) {
-  if (ranks_ == 0 || options.metrics.empty()) return;
-  metrics_.reset(std::fopen(options.metrics.c_str(), "a"));
+      pass_samples_(dataset.size(Split::kTrain)) {}
+
+void Report::enter(int ranks) {
+  if (line_open_) fmt::print("\n");
+  line_open_ = false;
+  ranks_ = ranks;
+  terminal_ = ranks > 0 && on_terminal();
+  if (ranks_ == 0 || options_.metrics.empty() || metrics_) return;
+  metrics_.reset(std::fopen(options_.metrics.c_str(), "a"));
   if (!metrics_)
-    throw UsageError(fmt::format("--metrics {}: {}", options.metrics, std::strerror(errno)));
+    throw UsageError(fmt::format("--metrics {}: {}", options_.metrics, std::strerror(errno)));
 }
 
 Report::~Report() {
@@ -68,8 +73,8 @@ void Report::warning(const std::string& text) {
 }
 
 void Report::metric(const char* event, boost::json::object fields) {
-  if (!metrics_) return;
-  boost::json::object all{{"event", event}, {"seconds", seconds_since(started_)}};
+  if (!metrics_ || ranks_ == 0) return;
+  boost::json::object all{{"event", event}, {"seconds", seconds_since(course_.started)}};
   // JSON has no infinity and no NaN.
   for (auto& [key, value] : fields)
     all[key] = value.is_double() && !std::isfinite(value.as_double()) ? boost::json::value(nullptr)
@@ -92,22 +97,22 @@ double Report::done(const TrainingState& state) const {
   if (options_.steps > 0)
     done = std::max(done, static_cast<double>(state.step) / static_cast<double>(options_.steps));
   if (options_.train_seconds > 0)
-    done = std::max(done, seconds_since(started_) / options_.train_seconds);
+    done = std::max(done, seconds_since(course_.started) / options_.train_seconds);
   return std::min(1.0, done);
 }
 
 std::string Report::eta(const TrainingState& state) const {
   const double now = done(state);
-  if (now <= first_done_) return "?";
-  const auto left = static_cast<long>(seconds_since(started_) * (1 - now) / (now - first_done_));
+  if (now <= course_.first_done) return "?";
+  const auto left =
+      static_cast<long>(seconds_since(course_.started) * (1 - now) / (now - course_.first_done));
   return left < 3600 ? fmt::format("{}:{:02}", left / 60, left % 60)
                      : fmt::format("{}:{:02}:{:02}", left / 3600, left / 60 % 60, left % 60);
 }
 
 void Report::start(const TrainingState& state, const std::string& device, int threads) {
-  started_ = step_started_ = Clock::now();
-  first_done_ = done(state);
-  samples_before_ = state.samples;
+  course_.started = course_.saved = step_started_ = Clock::now();
+  course_.first_done = done(state);
   if (ranks_ == 0) return;
   std::int64_t size = 0;
   for (const auto& [name, tensor] : state.parameters) size += tensor.numel();
@@ -123,16 +128,44 @@ void Report::start(const TrainingState& state, const std::string& device, int th
                    {"options", std::move(options)}});
 }
 
+void Report::change(const TrainingState& state, const Change& change) {
+  // Since the end of the last work in the old world.
+  const double standstill = seconds_since(step_started_);
+  pause_over();
+  interval_ = {};
+  interval_seconds_ = 0;
+  interval_samples_ = 0;
+  interval_steps_ = 0;
+  if (ranks_ == 0) return;
+  const char* cause = change.repair ? "repair" : change.joined > 0 ? "join" : "leave";
+  std::string who;
+  if (change.joined > 0) who += fmt::format(", {} joined", change.joined);
+  if (change.left > 0) who += fmt::format(", {} {}", change.left, change.repair ? "lost" : "left");
+  line(fmt::format("{}: {} ranks after step {}{} ({:.2f} s without training, {:.1f} MB sent)",
+                   cause, ranks_, state.step, who, standstill,
+                   static_cast<double>(change.bytes) / 1e6));
+  metric("world", {{"epoch", change.epoch},
+                   {"ranks", ranks_},
+                   {"step", state.step},
+                   {"cause", cause},
+                   {"joined", change.joined},
+                   {"left", change.left},
+                   {"standstill_seconds", standstill},
+                   {"bytes", change.bytes}});
+}
+
+double Report::speed() const {
+  return rate(static_cast<double>(course_.trained_samples), course_.training_seconds);
+}
+
 void Report::step(const TrainingState& state, const StepResult& result) {
   const double took = seconds_since(step_started_);
-  training_seconds_ += took;
-  const std::uint64_t used = state.samples - samples_before_;
-  samples_before_ = state.samples;
+  course_.training_seconds += took;
+  course_.trained_samples += result.samples;
   step_started_ = Clock::now();
-  trained_samples_ += used;
   if (ranks_ == 0) return;
   interval_seconds_ += took;
-  interval_samples_ += used;
+  interval_samples_ += result.samples;
   ++interval_steps_;
   interval_.add(result.sums);
 
@@ -175,7 +208,7 @@ void Report::step(const TrainingState& state, const StepResult& result) {
 }
 
 void Report::evaluation(const TrainingState& state, const Sums& sums, double seconds) {
-  step_started_ = Clock::now();
+  pause_over();
   if (ranks_ == 0) return;
   line(fmt::format("test after {} passes, {} steps: loss {:.4f}  {}", state.sampler.position().pass,
                    state.step, sums.mean_loss(), quality(sums)));
@@ -188,7 +221,6 @@ void Report::evaluation(const TrainingState& state, const Sums& sums, double sec
 }
 
 void Report::checkpoint(const TrainingState& state, const std::string& file, double seconds) {
-  step_started_ = Clock::now();
   if (ranks_ == 0) return;
   line(fmt::format("checkpoint of step {}: {} ({:.2f} s)", state.step, file, seconds));
   metric("checkpoint", {{"step", state.step}, {"file", file}, {"checkpoint_seconds", seconds}});
@@ -205,18 +237,17 @@ void Report::resume(const TrainingState& state, const std::string& file) {
 void Report::end(const TrainingState& state, const Sums& test, const std::string& reason) {
   if (ranks_ == 0) return;
   const double passes = static_cast<double>(state.samples) / static_cast<double>(pass_samples_);
-  const double speed = rate(static_cast<double>(trained_samples_), training_seconds_);
-  const double seconds = seconds_since(started_);
+  const double seconds = seconds_since(course_.started);
   metric("end", {{"reason", reason},
                  {"step", state.step},
                  {"passes", passes},
                  {"loss", test.mean_loss()},
                  {"accuracy", test.accuracy()},
-                 {"samples_per_second", speed},
+                 {"samples_per_second", speed()},
                  {"ranks", ranks_}});
   const std::string tail =
       fmt::format("ranks={} passes={:.4g} steps={} samples/s={:.0f} seconds={:.1f}", ranks_, passes,
-                  state.step, speed, seconds);
+                  state.step, speed(), seconds);
   if (reason == "stopped") {
     line("stopped: " + tail);
     return;

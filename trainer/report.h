@@ -9,20 +9,34 @@
 #include <memory>
 #include <string>
 
+#include "trainer/course.h"
 #include "trainer/options.h"
 #include "trainer/step.h"
 #include "trainer/training_state.h"
 
 namespace bellows::trainer {
 
+/// A change of the world, as people hear of it.
+struct Change {
+  std::int64_t epoch = 0;
+  int joined = 0;
+  int left = 0;  // or died
+  bool repair = false;
+  std::uint64_t bytes = 0;  // of state that was sent
+};
+
 class Report {
  public:
-  /// Rank 0's reports; on other ranks (`ranks` 0) all calls do nothing. Throws UsageError when the
-  /// file of --metrics cannot be written.
-  Report(const Options& options, const Dataset& dataset, int ranks);
+  /// Says nothing before enter(). `course` must outlive it.
+  Report(const Options& options, const Dataset& dataset, Course& course);
   ~Report();
 
+  /// In each world: rank 0 reports; on other ranks (`ranks` 0) all calls only count. Throws
+  /// UsageError when the file of --metrics cannot be written.
+  void enter(int ranks);
+
   void start(const TrainingState& state, const std::string& device, int threads);
+  void change(const TrainingState& state, const Change& change);
   void step(const TrainingState& state, const StepResult& result);
   void evaluation(const TrainingState& state, const Sums& sums, double seconds);
   void checkpoint(const TrainingState& state, const std::string& file, double seconds);
@@ -32,6 +46,10 @@ class Report {
   void note(const std::string& text);
   /// Ends with the line "result: ...", the last of the run.
   void end(const TrainingState& state, const Sums& test, const std::string& reason);
+  /// What was no training ends here: the time of the next step counts from now.
+  void pause_over() { step_started_ = Clock::now(); }
+  /// Samples per second since the start of the run or of this process, without evaluations.
+  double speed() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -45,26 +63,21 @@ class Report {
   std::string quality(const Sums& sums) const;
 
   const Options& options_;
-  int ranks_;
+  Course& course_;
+  int ranks_ = 0;
   bool tokens_;
   std::uint64_t pass_samples_;
   bool terminal_ = false;
   bool line_open_ = false;
   std::unique_ptr<std::FILE, CloseFile> metrics_;
   bool metrics_failed_ = false;
-  Clock::time_point started_ = Clock::now();
-  // Training alone, without evaluations and checkpoints.
-  double training_seconds_ = 0;
-  std::uint64_t trained_samples_ = 0;
   Clock::time_point step_started_ = Clock::now();
   // Since the last line.
   Clock::time_point shown_{};
   double interval_seconds_ = 0;
   std::uint64_t interval_samples_ = 0;
-  std::uint64_t samples_before_ = 0;
   std::int64_t interval_steps_ = 0;
   Sums interval_;
-  double first_done_ = 0;
 };
 
 }  // namespace bellows::trainer

@@ -80,7 +80,7 @@ checkpoint::State capture(const TrainingState& state, const Options& options) {
   checkpoint::State to;
   for (const auto& [path, tensor] : paths_of(state)) put(to, path, tensor);
   // Our own draws are functions of (seed, pass, sample); a model may use libtorch's generator.
-  put(to, "rng/torch", at::detail::getDefaultCPUGenerator().get_state());
+  put(to, "rng/torch", state.generator);
   to.set("optimizer/updates", state.optimizer->updates());
   to.set("data/pass", whole(state.sampler.position().pass));
   to.set("data/offset", whole(state.sampler.position().offset));
@@ -105,10 +105,7 @@ void restore(TrainingState& state, const Options& options, const checkpoint::Sta
                       "has {}",
                       samples, options.data, state.sampler.size()));
     for (const auto& [path, tensor] : paths_of(state)) take(from, path, tensor);
-    at::Generator generator = at::detail::getDefaultCPUGenerator();
-    const at::Tensor draws = generator.get_state();
-    take(from, "rng/torch", draws);
-    generator.set_state(draws);
+    take(from, "rng/torch", state.generator);
     state.optimizer->set_updates(from.get<std::int64_t>("optimizer/updates"));
     state.sampler.seek({static_cast<std::uint64_t>(from.get<std::int64_t>("data/pass")),
                         static_cast<std::uint64_t>(from.get<std::int64_t>("data/offset"))});

@@ -11,12 +11,16 @@
 namespace bellows::trainer {
 
 Stepper::Stepper(const Options& options, const Dataset& dataset, const torch::Device& device,
-                 TrainingState& state, Team& team)
+                 TrainingState& state, Team& team, ElasticWorld& world, Course& course,
+                 SampleRecord& record)
     : options_(options),
       dataset_(dataset),
       device_(device),
       state_(state),
       team_(team),
+      world_(world),
+      course_(course),
+      record_(record),
       reducer_(state.parameters, team.backend(),
                static_cast<std::int64_t>(options.bucket_mb * (1 << 20))) {}
 
@@ -29,6 +33,9 @@ Pending Stepper::accumulate(Range batch, unsigned control, bool stop_signal) {
   const auto targets =
       static_cast<double>(batch.size()) * static_cast<double>(dataset_.shape().targets());
   const double weight = idle ? 0 : 1 / targets;
+  if (record_.wanted())
+    record_.begin({world_.epoch(), state_.step + 1, state_.sampler.position().pass, batch,
+                   idle ? std::vector<std::uint64_t>{} : ids});
   const std::size_t micro =
       options_.micro_batch > 0 ? static_cast<std::size_t>(options_.micro_batch) : ids.size();
 
@@ -57,8 +64,21 @@ Pending Stepper::accumulate(Range batch, unsigned control, bool stop_signal) {
   }
 }
 
+void Stepper::update(Range batch, StepResult& result) {
+  const ElasticWorld::Update update(world_);
+  state_.optimizer->step(result.rate);
+  ++state_.step;
+  state_.samples += result.samples = batch.size();
+  state_.pass_sums.add(result.sums);
+  result.pass_ended = state_.sampler.advance(batch);
+  if (result.pass_ended) state_.pass_sums = {};
+  state_.update_buffers();
+  course_.committed_epoch = world_.epoch();
+}
+
 StepResult Stepper::step(unsigned control, bool stop_signal) {
   const Range batch = state_.sampler.next(static_cast<std::uint64_t>(options_.batch));
+  state_.begin_step();
   Pending counters = accumulate(batch, control, stop_signal);
   const torch::Tensor total = counters.wait();
   const auto* word = total.const_data_ptr<double>();
@@ -70,11 +90,8 @@ StepResult Stepper::step(unsigned control, bool stop_signal) {
   if (options_.clip > 0) result.gradient_norm = clip_gradients(state_.parameters, options_.clip);
   result.rate =
       learning_rate(options_, state_.step, state_.sampler.position(), state_.sampler.size());
-  state_.optimizer->step(result.rate);
-  ++state_.step;
-  state_.samples += batch.size();
-  state_.pass_sums.add(result.sums);
-  result.pass_ended = state_.sampler.advance(batch);
+  update(batch, result);
+  record_.commit(state_.step, course_.committed_epoch);
   return result;
 }
 

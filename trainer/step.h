@@ -4,7 +4,10 @@
 
 #include <cstdint>
 
+#include "mpi_elastic/elastic_world.h"
+#include "trainer/course.h"
 #include "trainer/gradients.h"
+#include "trainer/sample_record.h"
 #include "trainer/team.h"
 #include "trainer/training_state.h"
 
@@ -15,6 +18,7 @@ enum Control : unsigned {
   kGoOn = 0,
   kCheckpoint = 1,  // checkpoint after this step
   kEnd = 2,         // this step is the last (a time limit)
+  kChange = 4,      // the world changes after this step
 };
 
 struct StepResult {
@@ -22,6 +26,7 @@ struct StepResult {
   unsigned control = kGoOn;  // of rank 0
   bool stop = false;         // a rank has had a stop signal: checkpoint and leave
   bool pass_ended = false;
+  std::uint64_t samples = 0;
   double rate = 0;           // learning rate used
   double gradient_norm = 0;  // before clipping; 0 when not clipping
 };
@@ -29,14 +34,17 @@ struct StepResult {
 class Stepper {
  public:
   Stepper(const Options& options, const Dataset& dataset, const torch::Device& device,
-          TrainingState& state, Team& team);
+          TrainingState& state, Team& team, ElasticWorld& world, Course& course,
+          SampleRecord& record);
 
   /// One step, collective. `control` counts on rank 0, `stop_signal` on any rank; every rank gets
-  /// the same result. Throws MpiError, with the parameters as they were before the step or (when
-  /// the error came late) after it.
+  /// the same result. Throws MpiError with the state as it was before the step. The update is made
+  /// when all reductions of the step have completed here, so each other rank has given its share
+  /// to all of them: after a failure ranks are one step apart at most.
   StepResult step(unsigned control, bool stop_signal);
 
  private:
+  void update(Range batch, StepResult& result);
   /// Forward and backward passes of this rank's share; starts the sum of the counters between the
   /// last two, so that it costs no time of its own.
   Pending accumulate(Range batch, unsigned control, bool stop_signal);
@@ -46,6 +54,9 @@ class Stepper {
   torch::Device device_;
   TrainingState& state_;
   Team& team_;
+  ElasticWorld& world_;
+  Course& course_;
+  SampleRecord& record_;
   GradientReducer reducer_;
 };
 

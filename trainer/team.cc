@@ -59,8 +59,23 @@ std::string Team::broadcast(std::string text, int root) {
 }
 
 std::vector<std::string> Team::gather(const std::string& text) {
+  const auto all_of = [this](const at::Tensor& own) {
+    at::Tensor all = torch::empty({size_, own.numel()}, own.options());
+    at::Tensor input = own;
+    control_->_allgather_base(all, input)->wait();
+    return all;
+  };
+  const auto length = static_cast<std::int64_t>(text.size());
+  const torch::Tensor lengths = all_of(torch::tensor({length}, torch::kInt64));
+  const auto longest = lengths.max().item<std::int64_t>();
+  if (longest == 0) return std::vector<std::string>(static_cast<std::size_t>(size_));
+  std::string padded = text;
+  padded.resize(static_cast<std::size_t>(longest));
+  const torch::Tensor bytes = all_of(torch::from_blob(padded.data(), {longest}, torch::kUInt8));
   std::vector<std::string> all;
-  for (int r = 0; r < size_; ++r) all.push_back(broadcast(r == rank_ ? text : "", r));
+  for (int r = 0; r < size_; ++r)
+    all.emplace_back(static_cast<const char*>(bytes[r].const_data_ptr()),
+                     static_cast<std::size_t>(lengths[r][0].item<std::int64_t>()));
   return all;
 }
 

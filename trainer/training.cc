@@ -30,61 +30,69 @@ bool all_finite(const NamedTensors& tensors) {
 
 }  // namespace
 
-Training::Training(const Options& options, const Dataset& dataset, const torch::Device& device,
-                   TrainingState& state, Team& team, Report& report)
-    : options_(options),
-      dataset_(dataset),
-      device_(device),
-      state_(state),
+Training::Training(const Job& job, Team& team, ElasticWorld& world)
+    : options_(job.options),
+      dataset_(job.dataset),
+      device_(job.device),
+      state_(job.state),
+      course_(job.course),
+      report_(job.report),
+      record_(job.record),
       team_(team),
-      report_(report) {
-  if (team.rank() == 0 && !options.checkpoint_dir.empty())
-    store_.emplace(options.checkpoint_dir, checkpoint::Store::Options{options.keep});
+      world_(world) {
+  if (team.rank() == 0 && !options_.checkpoint_dir.empty())
+    store_.emplace(options_.checkpoint_dir, checkpoint::Store::Options{options_.keep});
+}
+
+/// On rank 0; `from` says which file it was.
+void Training::read_checkpoint(std::string& from) {
+  if (store_) {
+    try {
+      store_->prepare();
+    } catch (const checkpoint::Error& e) {
+      throw UsageError("--checkpoint-dir " + std::string(e.what()));
+    }
+  }
+  if (team_.rank() != 0 || options_.resume == "none") return;
+  std::optional<checkpoint::Contents> contents;
+  if (options_.resume != "auto") {
+    from = options_.resume;
+    try {
+      contents = checkpoint::read(from);
+    } catch (const checkpoint::Error& e) {
+      throw UsageError("--resume " + std::string(e.what()));
+    }
+  } else if (store_) {
+    contents = store_->newest_good([&](const checkpoint::Error& e) {
+      report_.warning("passed over: " + std::string(e.what()));
+    });
+    if (contents) from = store_->file_of(contents->info.step);
+  }
+  if (!contents) return;
+  try {
+    restore(state_, options_, contents->state);
+  } catch (const UsageError& e) {
+    throw UsageError(from + ": " + e.what());
+  }
 }
 
 void Training::resume() {
   // Rank 0 reads; the others get the state as a rank that joins would.
   std::string from;
-  together(team_, [&] {
-    if (store_) {
-      try {
-        store_->prepare();
-      } catch (const checkpoint::Error& e) {
-        throw UsageError("--checkpoint-dir " + std::string(e.what()));
-      }
-    }
-    if (team_.rank() != 0 || options_.resume == "none") return;
-    std::optional<checkpoint::Contents> contents;
-    if (options_.resume != "auto") {
-      from = options_.resume;
-      try {
-        contents = checkpoint::read(from);
-      } catch (const checkpoint::Error& e) {
-        throw UsageError("--resume " + std::string(e.what()));
-      }
-    } else if (store_) {
-      contents = store_->newest_good([&](const checkpoint::Error& e) {
-        report_.warning("passed over: " + std::string(e.what()));
-      });
-      if (contents) from = store_->file_of(contents->info.step);
-    }
-    if (!contents) return;
-    try {
-      restore(state_, options_, contents->state);
-    } catch (const UsageError& e) {
-      throw UsageError(from + ": " + e.what());
-    }
-  });
+  together(team_, [&] { read_checkpoint(from); });
   from = team_.broadcast(from);
   replicate(state_, team_);
-  if (!from.empty()) {
-    saved_step_ = state_.step;
-    report_.resume(state_, from);
+  {
+    const ElasticWorld::Update update(world_);
+    course_.settled_step = state_.step;
+    if (!from.empty()) course_.saved_step = state_.step;
+    state_.complete = true;
   }
+  if (!from.empty()) report_.resume(state_, from);
 }
 
 bool Training::reached_limit() const {
-  return (options_.steps > 0 && state_.step >= options_.steps) ||
+  return course_.ending || (options_.steps > 0 && state_.step >= options_.steps) ||
          (options_.passes > 0 &&
           state_.sampler.position().pass >= static_cast<std::uint64_t>(options_.passes));
 }
@@ -92,32 +100,45 @@ bool Training::reached_limit() const {
 /// What only rank 0 can decide, since clocks differ.
 unsigned Training::decide() const {
   unsigned control = kGoOn;
-  if (options_.checkpoint_seconds > 0 && seconds_since(saved_) >= options_.checkpoint_seconds)
+  if (options_.checkpoint_seconds > 0 &&
+      seconds_since(course_.saved) >= options_.checkpoint_seconds)
     control |= kCheckpoint;
-  if (options_.train_seconds > 0 && seconds_since(started_) >= options_.train_seconds)
+  if (options_.train_seconds > 0 && seconds_since(course_.started) >= options_.train_seconds)
     control |= kEnd;
+  if (world_.change_wanted()) control |= kChange;
   return control;
 }
 
-bool Training::checkpoint_due(const StepResult& result) const {
+bool Training::evaluation_due() const {
+  const Position& at = state_.sampler.position();
+  return options_.evaluate_every > 0 && at.offset == 0 &&
+         static_cast<std::int64_t>(at.pass) % options_.evaluate_every == 0;
+}
+
+bool Training::checkpoint_due() const {
   if (options_.checkpoint_dir.empty()) return false;
   if (options_.checkpoint_steps > 0) return state_.step % options_.checkpoint_steps == 0;
-  if (options_.checkpoint_seconds > 0) return (result.control & kCheckpoint) != 0;
-  return result.pass_ended;
+  if (options_.checkpoint_seconds > 0) return (control_ & kCheckpoint) != 0;
+  return state_.sampler.position().offset == 0;
 }
 
 void Training::evaluate_now() {
+  if (course_.evaluated_step == state_.step) return;
   const auto start = Clock::now();
-  test_ = evaluate(state_, dataset_, device_, team_);
-  evaluated_step_ = state_.step;
-  report_.evaluation(state_, test_, seconds_since(start));
+  const Sums test = evaluate(state_, dataset_, device_, team_);
+  {
+    const ElasticWorld::Update update(world_);
+    course_.test = test;
+    course_.evaluated_step = state_.step;
+  }
+  report_.evaluation(state_, test, seconds_since(start));
 }
 
 /// Saves unless this step is saved already. Training goes on when it fails: the older checkpoints
 /// are still there. All ranks learn the outcome. What is no number is not saved: a run that resumed
 /// from it could not go on, while an older checkpoint may be good.
 bool Training::save() {
-  if (saved_step_ == state_.step) return true;
+  if (course_.saved_step == state_.step) return true;
   double saved = 0;
   const bool finite = !store_ || all_finite(state_.parameters);
   if (store_ && finite) {
@@ -130,52 +151,77 @@ bool Training::save() {
       report_.warning(fmt::format("no checkpoint of step {}: {}", state_.step, e.what()));
     }
   }
-  saved_ = Clock::now();
   const auto outcome = team_.sum(std::vector{saved, finite ? 0.0 : 1.0});
+  report_.pause_over();
   if (outcome[1] > 0)
     throw SharedError(kFailure,
                       fmt::format("the parameters after step {} are no longer finite: try "
                                   "a smaller --lr, or --clip; no checkpoint was made",
                                   state_.step));
+  const ElasticWorld::Update update(world_);
+  course_.saved = Clock::now();
   if (outcome[0] == 0) return false;
-  saved_step_ = state_.step;
+  course_.saved_step = state_.step;
   return true;
 }
 
+/// The closing line, once. Nobody leaves before all know that it is out.
+void Training::close(const char* reason) {
+  if (!course_.ended) report_.end(state_, course_.test, reason);
+  course_.ended = course_.ended || team_.rank() == 0;
+  team_.sum(std::vector{1.0});
+  course_.ended = true;
+}
+
 Outcome Training::finish() {
-  if (evaluated_step_ != state_.step) evaluate_now();
+  evaluate_now();
   if (!options_.checkpoint_dir.empty()) save();
-  report_.end(state_, test_, "finished");
+  close("finished");
   return Outcome::kFinished;
 }
 
 Outcome Training::stop() {
   const bool saved = !options_.checkpoint_dir.empty() && save();
-  report_.end(state_, test_, "stopped");
+  close("stopped");
   return saved ? Outcome::kStopped : Outcome::kStoppedUnsaved;
 }
 
+void Training::step(Stepper& stepper) {
+  const StepResult result = stepper.step(decide(), stop_signal() != 0);
+  if (!std::isfinite(result.sums.loss))
+    throw SharedError(kFailure, fmt::format("the loss of step {} is {}: try a smaller --lr, or "
+                                            "--clip; no checkpoint was made of it",
+                                            state_.step, result.sums.loss));
+  report_.step(state_, result);
+  control_ = result.control;
+  course_.stopping = course_.stopping || result.stop;
+  course_.ending = course_.ending || (result.control & kEnd) != 0;
+  tell_progress();
+}
+
+void Training::do_what_is_due() {
+  if (course_.settled_step == state_.step) return;
+  if (evaluation_due()) evaluate_now();
+  if (checkpoint_due()) save();
+  course_.settled_step = state_.step;
+}
+
+void Training::tell_progress() {
+  if (seconds_since(told_) < 1) return;
+  told_ = Clock::now();
+  world_.report({state_.step, report_.speed()});
+}
+
 Outcome Training::run() {
-  started_ = saved_ = Clock::now();
-  Stepper stepper(options_, dataset_, device_, state_, team_);
+  Stepper stepper(options_, dataset_, device_, state_, team_, world_, course_, record_);
   state_.model->train();
-  while (!reached_limit()) {
-    const StepResult result = stepper.step(decide(), stop_signal() != 0);
-    if (!std::isfinite(result.sums.loss))
-      throw SharedError(kFailure, fmt::format("the loss of step {} is {}: try a smaller --lr, or "
-                                              "--clip; no checkpoint was made of it",
-                                              state_.step, result.sums.loss));
-    report_.step(state_, result);
-    if (result.pass_ended) state_.pass_sums = {};
-    if (result.stop) return stop();
-    if (result.pass_ended) {
-      const auto passes = static_cast<std::int64_t>(state_.sampler.position().pass);
-      if (options_.evaluate_every > 0 && passes % options_.evaluate_every == 0) evaluate_now();
-    }
-    if (checkpoint_due(result)) save();
-    if ((result.control & kEnd) != 0) break;
+  while (true) {
+    if (course_.stopping) return stop();
+    do_what_is_due();
+    if (reached_limit()) return finish();
+    step(stepper);
+    if ((control_ & kChange) != 0 && !course_.stopping && !reached_limit()) return Outcome::kChange;
   }
-  return finish();
 }
 
 }  // namespace bellows::trainer

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The loop: steps, evaluations, checkpoints, and when to stop. It ends at a step boundary, where
-// the world may change and another loop may go on with the same state.
+// The loop in one world: steps, evaluations, checkpoints, and when to stop. What is due follows
+// from the state and the course of the run, so another loop, in the next world, goes on where this
+// one was left, wherever that was.
 #pragma once
 
 #include <chrono>
@@ -12,44 +13,64 @@
 
 namespace bellows::trainer {
 
+/// What outlives worlds.
+struct Job {
+  const Options& options;
+  const Dataset& dataset;
+  torch::Device device;
+  TrainingState& state;
+  Course& course;
+  Report& report;
+  SampleRecord& record;
+};
+
 enum class Outcome {
   kFinished,        // a limit is reached
   kStopped,         // a signal came; checkpoint written
   kStoppedUnsaved,  // a signal came; no --checkpoint-dir, or writing failed
+  kChange,          // the world is to be changed
 };
 
+/// All methods are collective and throw MpiError when the world breaks: the state is then that of a
+/// whole step.
 class Training {
  public:
-  Training(const Options& options, const Dataset& dataset, const torch::Device& device,
-           TrainingState& state, Team& team, Report& report);
+  Training(const Job& job, Team& team, ElasticWorld& world);
 
-  /// Takes the state of the checkpoint that --resume asks for on all ranks. Throws SharedError.
+  /// When no rank has the state: takes that of the checkpoint that --resume asks for, or the fresh
+  /// one, on all ranks. Throws SharedError.
   void resume();
-  /// Trains until a limit or a signal. Throws MpiError when the world breaks, SharedError when the
-  /// loss is no longer a number.
+  /// Trains until a limit, a signal or a change. Throws SharedError when the loss is no longer a
+  /// number.
   Outcome run();
 
  private:
   bool reached_limit() const;
+  bool evaluation_due() const;
+  bool checkpoint_due() const;
   unsigned decide() const;
-  bool checkpoint_due(const StepResult& result) const;
+  void step(Stepper& stepper);
+  void do_what_is_due();
   void evaluate_now();
   bool save();
+  void close(const char* reason);
   Outcome finish();
   Outcome stop();
+  void read_checkpoint(std::string& from);
+  void tell_progress();
 
   const Options& options_;
   const Dataset& dataset_;
   torch::Device device_;
   TrainingState& state_;
-  Team& team_;
+  Course& course_;
   Report& report_;
+  SampleRecord& record_;
+  Team& team_;
+  ElasticWorld& world_;
   std::optional<checkpoint::Store> store_;  // rank 0
-  std::chrono::steady_clock::time_point started_;
-  std::chrono::steady_clock::time_point saved_;
-  std::int64_t saved_step_ = -1;
-  std::int64_t evaluated_step_ = -1;
-  Sums test_;
+  unsigned control_ = kGoOn;                // of the last step
+  std::chrono::steady_clock::time_point told_{};
 };
 
 }  // namespace bellows::trainer

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/training_state.h"
 
-#include <boost/json.hpp>
 #include <cstring>
+#include <span>
+#include <string>
 
 #include "trainer/hash.h"
 #include "trainer/team.h"
@@ -23,10 +24,29 @@ NamedTensors parameters_of(const Model& model) {
   return named;
 }
 
-NamedTensors buffers_of(const Model& model) {
+NamedTensors copies_of_buffers(const Model& model) {
   NamedTensors named;
-  for (const auto& item : model.named_buffers()) named.emplace_back(item.key(), item.value());
+  for (const auto& item : model.named_buffers())
+    named.emplace_back(item.key(), item.value().detach().clone());
   return named;
+}
+
+std::vector<torch::Tensor> buffers_of(const Model& model) {
+  std::vector<torch::Tensor> all;
+  for (const auto& item : model.named_buffers()) all.push_back(item.value());
+  return all;
+}
+
+torch::Tensor generator_state() { return at::detail::getDefaultCPUGenerator().get_state(); }
+
+std::uint64_t hash_of_all(const NamedTensors& tensors) {
+  std::uint64_t hash = 0;
+  for (const auto& [name, one] : tensors) {
+    const torch::Tensor tensor = one.detach().cpu().contiguous();
+    hash = mix64(hash, hash_of(std::span(static_cast<const std::byte*>(tensor.const_data_ptr()),
+                                         tensor.nbytes())));
+  }
+  return hash;
 }
 
 std::shared_ptr<Model> model_on(const torch::Device& device, std::shared_ptr<Model> model) {
@@ -40,59 +60,65 @@ TrainingState::TrainingState(const Options& options, const Dataset& dataset,
                              const torch::Device& device)
     : model(model_on(device, make_model(options, dataset.shape()))),
       parameters(parameters_of(*model)),
-      buffers(buffers_of(*model)),
+      buffers(copies_of_buffers(*model)),
+      generator(generator_state()),
       optimizer(make_optimizer(options, parameters)),
-      sampler(options.seed, dataset.size(Split::kTrain)) {}
+      sampler(options.seed, dataset.size(Split::kTrain)),
+      model_buffers_(buffers_of(*model)) {}
+
+void TrainingState::begin_step() {
+  const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < buffers.size(); ++i) model_buffers_[i].copy_(buffers[i].second);
+  at::Generator libtorch = at::detail::getDefaultCPUGenerator();
+  libtorch.set_state(generator);
+}
+
+void TrainingState::update_buffers() {
+  const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].second.copy_(model_buffers_[i]);
+  generator.copy_(generator_state());
+}
 
 std::vector<torch::Tensor> TrainingState::tensors() const {
-  std::vector<torch::Tensor> all;
-  for (const NamedTensors* group : {&parameters, &buffers, &optimizer->state()})
+  std::vector<torch::Tensor> all{generator};
+  for (const NamedTensors* group : {&buffers, &parameters, &optimizer->state()})
     for (const auto& [name, tensor] : *group) all.push_back(tensor);
   return all;
 }
 
-std::string TrainingState::counters() const {
-  // Doubles as they are: Boost.JSON writes and reads them without loss.
-  return boost::json::serialize(
-      boost::json::object{{"pass", sampler.position().pass},
-                          {"offset", sampler.position().offset},
-                          {"step", step},
-                          {"samples", samples},
-                          {"updates", optimizer->updates()},
-                          {"sums", {pass_sums.loss, pass_sums.correct, pass_sums.targets}}});
+Counters TrainingState::counters() const {
+  return {sampler.position().pass,
+          sampler.position().offset,
+          samples,
+          step,
+          optimizer->updates(),
+          pass_sums};
 }
 
-void TrainingState::set_counters(const std::string& text) {
-  const boost::json::value all = boost::json::parse(text);
-  sampler.seek(
-      {all.at("pass").to_number<std::uint64_t>(), all.at("offset").to_number<std::uint64_t>()});
-  step = all.at("step").to_number<std::int64_t>();
-  samples = all.at("samples").to_number<std::uint64_t>();
-  optimizer->set_updates(all.at("updates").to_number<std::int64_t>());
-  const auto& sums = all.at("sums").as_array();
-  pass_sums = {sums[0].to_number<double>(), sums[1].to_number<double>(),
-               sums[2].to_number<double>()};
+void TrainingState::set_counters(const Counters& counters) {
+  sampler.seek({counters.pass, counters.offset});
+  samples = counters.samples;
+  step = counters.step;
+  optimizer->set_updates(counters.updates);
+  pass_sums = counters.pass_sums;
 }
 
-std::uint64_t TrainingState::parameter_hash() const {
-  std::uint64_t hash = 0;
-  for (const auto& [name, parameter] : parameters) {
-    const torch::Tensor tensor = parameter.detach().cpu().contiguous();
-    const auto* at = static_cast<const std::byte*>(tensor.const_data_ptr());
-    std::uint64_t sum = 0;
-    // Independent products, so that the processor can overlap them.
-    for (std::size_t i = 0; i < tensor.nbytes(); i += sizeof(std::uint64_t)) {
-      std::uint64_t word = 0;
-      std::memcpy(&word, at + i, std::min(sizeof word, tensor.nbytes() - i));
-      sum += mix64(word + i * 0x9e3779b97f4a7c15ULL);
-    }
-    hash = mix64(hash, sum);
-  }
-  return hash;
+std::uint64_t TrainingState::parameter_hash() const { return hash_of_all(parameters); }
+
+std::uint64_t TrainingState::common_hash() const {
+  const Counters words = counters();
+  return mix64(mix64(hash_of_all(parameters), hash_of_all(optimizer->state())),
+               hash_of(std::as_bytes(std::span(&words, 1))));
 }
 
 void replicate(TrainingState& state, Team& team, int root) {
-  state.set_counters(team.broadcast(state.counters(), root));
+  const Counters own = state.counters();
+  std::string words(sizeof own, '\0');
+  std::memcpy(words.data(), &own, sizeof own);
+  words = team.broadcast(words, root);
+  Counters counters;
+  std::memcpy(&counters, words.data(), sizeof counters);
+  state.set_counters(counters);
   team.broadcast(state.tensors(), root);
 }
 

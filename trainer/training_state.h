@@ -3,9 +3,10 @@
 // checkpoint holds and what a rank that joins must get.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
-#include <string>
+#include <vector>
 
 #include "trainer/dataset.h"
 #include "trainer/model.h"
@@ -23,28 +24,58 @@ struct Sums {
   void add(const Sums& other);
   double mean_loss() const { return targets > 0 ? loss / targets : 0; }
   double accuracy() const { return targets > 0 ? correct / targets : 0; }
+  bool operator==(const Sums&) const = default;
 };
 
+/// The part of the state that is no tensor. Sent and stored as bytes: whole words only.
+struct Counters {
+  std::uint64_t pass = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t samples = 0;
+  std::int64_t step = 0;
+  std::int64_t updates = 0;
+  Sums pass_sums;
+  bool operator==(const Counters&) const = default;
+};
+
+/// Between its updates (one per step) the state is that of a whole step. Forward and backward
+/// passes do not change it: they work on the model's own buffers and on libtorch's generator, which
+/// begin_step() sets and update_buffers() reads, so a step that fails leaves nothing behind.
 struct TrainingState {
   /// A fresh state: parameters from options.seed, nothing trained.
   TrainingState(const Options& options, const Dataset& dataset, const torch::Device& device);
 
   std::shared_ptr<Model> model;
   NamedTensors parameters;
-  NamedTensors buffers;
+  NamedTensors buffers;     // copies of the model's, as of the last step
+  torch::Tensor generator;  // libtorch's on the CPU, likewise
   std::unique_ptr<Optimizer> optimizer;
   Sampler sampler;
   std::int64_t step = 0;      // updates made
   std::uint64_t samples = 0;  // samples used
   Sums pass_sums;             // of the pass in hand
+  /// Whether this is the state of the run: false until the training has begun, or until the state
+  /// has come from a checkpoint or another rank in full.
+  std::atomic<bool> complete = false;
 
-  /// Parameters, buffers, optimizer state: the same order on every rank.
+  /// Before each forward pass that belongs to a step, or to an evaluation.
+  void begin_step();
+  /// After it, as a part of the update.
+  void update_buffers();
+  /// The model's own buffers, in the order of `buffers`.
+  const std::vector<torch::Tensor>& model_buffers() const { return model_buffers_; }
+
+  /// Generator, buffers, parameters, optimizer state: the same order on every rank.
   std::vector<torch::Tensor> tensors() const;
-  /// The rest of the state as text, for sending.
-  std::string counters() const;
-  void set_counters(const std::string& text);
+  Counters counters() const;
+  void set_counters(const Counters& counters);
   /// Of every bit of the parameters.
   std::uint64_t parameter_hash() const;
+  /// Of every bit that must be the same on all ranks: parameters, optimizer state, counters.
+  std::uint64_t common_hash() const;
+
+ private:
+  std::vector<torch::Tensor> model_buffers_;
 };
 
 class Team;

@@ -252,7 +252,8 @@ void check_gradients(const World& world, const std::string& model, const SampleS
 
 // ---- steps --------------------------------------------------------------------------------------
 
-void check_steps(const World& world) {
+void check_steps(ElasticWorld& elastic) {
+  const World& world = elastic.world();
   // Of 40 samples: batches of 32 and 8, then with fewer samples than ranks.
   for (const std::int64_t batch : {32, 2}) {
     Options o;
@@ -262,7 +263,9 @@ void check_steps(const World& world) {
     const FakeDataset data({{12}, false, 4});
     TrainingState state(o, data, torch::kCPU);
     Team team(world, torch::kCPU);
-    Stepper stepper(o, data, torch::kCPU, state, team);
+    Course course;
+    SampleRecord record("");
+    Stepper stepper(o, data, torch::kCPU, state, team, elastic, course, record);
     double samples = 0;
     for (int step = 0; step < 6; ++step) {
       // Rank 0 decides; any rank's signal counts.
@@ -300,7 +303,8 @@ void check_team(const World& world) {
 
 int run() {
   let_waiting_threads_yield();
-  World world = World::open();
+  ElasticWorld elastic = ElasticWorld::open();
+  const World& world = elastic.world();
   at::set_num_threads(1);
   check_collectives(world);
   check_refusals(world);
@@ -310,13 +314,13 @@ int run() {
   check_gradients(world, "cnn", {{1, 12, 12}, false, 4});
   check_gradients(world, "resnet18", {{3, 8, 8}, false, 4});
   check_gradients(world, "transformer", {{8}, true, 256});
-  check_steps(world);
+  check_steps(elastic);
   check_team(world);
   int all = 0;
   check_mpi(MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, world.communicator()),
             "MPI_Allreduce");
   if (world.rank() == 0 && all == 0) fmt::print("all good on {} ranks\n", world.size());
-  world.close();
+  elastic.close();
   return all == 0 ? 0 : 1;
 }
 

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/course.h"
+
+#include <algorithm>
+
+namespace bellows::trainer {
+
+namespace {
+
+double seconds_since(Course::Clock::time_point start) {
+  return std::chrono::duration<double>(Course::Clock::now() - start).count();
+}
+
+Course::Clock::time_point ago(double seconds) {
+  return Course::Clock::now() - std::chrono::duration_cast<Course::Clock::duration>(
+                                    std::chrono::duration<double>(seconds));
+}
+
+}  // namespace
+
+Course::Note Course::note() const {
+  return {begun,
+          ending,
+          stopping,
+          ended,
+          settled_step,
+          evaluated_step,
+          saved_step,
+          committed_epoch,
+          test,
+          seconds_since(started),
+          seconds_since(saved),
+          first_done,
+          training_seconds,
+          trained_samples};
+}
+
+void Course::take(const Note& note) {
+  begun = note.begun != 0;
+  ending = note.ending != 0;
+  stopping = note.stopping != 0;
+  ended = note.ended != 0;
+  settled_step = note.settled_step;
+  evaluated_step = note.evaluated_step;
+  saved_step = note.saved_step;
+  committed_epoch = note.committed_epoch;
+  test = note.test;
+  started = ago(note.started_ago);
+  saved = ago(note.saved_ago);
+  first_done = note.first_done;
+  training_seconds = note.training_seconds;
+  trained_samples = note.trained_samples;
+}
+
+Course::Note combine(std::span<const Course::Note> notes, std::size_t leader) {
+  Course::Note all = notes[leader];
+  for (const Course::Note& one : notes) {
+    all.begun |= one.begun;
+    all.ending |= one.ending;
+    all.stopping |= one.stopping;
+    all.ended |= one.ended;
+    all.settled_step = std::max(all.settled_step, one.settled_step);
+    all.saved_step = std::max(all.saved_step, one.saved_step);
+    if (one.evaluated_step > all.evaluated_step) {
+      all.evaluated_step = one.evaluated_step;
+      all.test = one.test;
+    }
+  }
+  return all;
+}
+
+}  // namespace bellows::trainer

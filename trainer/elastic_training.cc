@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/elastic_training.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "trainer/batch.h"
+#include "trainer/device.h"
+#include "trainer/errors.h"
+#include "trainer/mpi_backend.h"
+#include "trainer/saved_image.h"
+
+namespace bellows::trainer {
+
+namespace {
+
+// Samples of a joiner's first forward and backward pass.
+constexpr std::int64_t kWarmUp = 32;
+
+void set_threads(int threads) {
+  at::set_num_threads(threads);
+  // libtorch does not tell OpenBLAS, if that is what it calls.
+  if (void* set = dlsym(RTLD_DEFAULT, "openblas_set_num_threads"))
+    reinterpret_cast<void (*)(int)>(set)(threads);
+}
+
+/// A number in the environment; `otherwise` when there is none.
+int number_from(const char* variable, int otherwise) {
+  const char* said = std::getenv(variable);
+  const int number = said != nullptr ? std::atoi(said) : 0;
+  return number > 0 ? number : otherwise;
+}
+
+// --threads, else OMP_NUM_THREADS (which the launcher sets, or the user), else `share`.
+int threads_for(const Options& options, int share) {
+  return options.threads > 0 ? options.threads : number_from("OMP_NUM_THREADS", share);
+}
+
+/// Ends the world after all ranks know how it ends: who closes last may find others gone.
+int leave(ElasticWorld& world, int code) {
+  try {
+    world.close();
+  } catch (const MpiError&) {
+    std::fflush(stdout);
+    std::fflush(stderr);
+    _exit(code);
+  }
+  return code;
+}
+
+}  // namespace
+
+ElasticTraining::ElasticTraining(const Options& options) : options_(options) {}
+ElasticTraining::~ElasticTraining() = default;
+
+void ElasticTraining::load(int local_rank) {
+  device_ = make_device(options_.device, local_rank);
+  dataset_ = open_dataset(options_.data, options_.length);
+  report_ = std::make_unique<Report>(options_, *dataset_, course_);
+  record_ = std::make_unique<SampleRecord>(options_.record_samples);
+  state_ = std::make_unique<TrainingState>(options_, *dataset_, device_);
+  loaded_ = state_.get();
+}
+
+/// All that takes long and can be done while the others still train.
+void ElasticTraining::prepare_to_join() {
+  set_threads(threads_for(options_, 1));
+  try {
+    load(number_from("OMPI_COMM_WORLD_LOCAL_RANK", 0));
+  } catch (const UsageError& e) {
+    throw SharedError(kUsage, e.what());
+  } catch (const DataError& e) {
+    throw SharedError(kUsage, e.what());
+  }
+  warm_up();
+  const std::optional<int> image = saved_state();
+  if (!image) return;
+  arrival_.newcomer = !read_image(*image, *state_, course_);
+  arrival_.failure = true;
+  ::close(*image);
+}
+
+/// Kernels are chosen and memory is taken in the first pass. It touches neither parameters nor what
+/// begin_step() sets.
+void ElasticTraining::warm_up() {
+  const auto count = std::min<std::int64_t>(
+      {options_.batch, kWarmUp, static_cast<std::int64_t>(dataset_->size(Split::kTrain))});
+  std::vector<std::uint64_t> ids(static_cast<std::size_t>(count));
+  std::iota(ids.begin(), ids.end(), 0);
+  state_->model->draws() = {options_.seed, 0, ids};
+  const Batch batch = read_batch(*dataset_, Split::kTrain, ids, device_);
+  run_forward(*state_->model, batch).loss.backward();
+  for (const auto& [name, parameter] : state_->parameters) parameter.mutable_grad().reset();
+}
+
+void ElasticTraining::save_image(int file) const { write_image(file, loaded_, course_); }
+
+int ElasticTraining::code_of(Outcome outcome) const {
+  switch (outcome) {
+    case Outcome::kFinished:
+      return kSuccess;
+    case Outcome::kStopped:
+      return options_.requeue_code;
+    case Outcome::kStoppedUnsaved:
+      return kStopped;
+    case Outcome::kChange:
+      break;
+  }
+  return kFailure;
+}
+
+/// The first rank 0 must be able to write its files; later ones go on without.
+void ElasticTraining::enter_report(Team& team) {
+  const int ranks = team.rank() == 0 ? team.size() : 0;
+  if (!course_.begun) {
+    together(team, [&] { report_->enter(ranks); });
+    return;
+  }
+  try {
+    report_->enter(ranks);
+  } catch (const UsageError& e) {
+    report_->warning(e.what());
+  }
+}
+
+void ElasticTraining::tell_of_change(const Gathering& gathering, ElasticWorld& world) {
+  Change change;
+  change.epoch = world.epoch();
+  change.joined = gathering.newcomers;
+  change.left = std::max(0, gathering.ranks_before + gathering.newcomers - gathering.ranks);
+  change.repair = gathering.failure;
+  change.bytes = gathering.bytes;
+  report_->change(*state_, change);
+}
+
+Outcome ElasticTraining::train_in(ElasticWorld& world) {
+  Team plain(world.world(), torch::kCPU);
+  // Every rank takes part in finding the share.
+  const int threads = threads_for(options_, fair_threads(plain));
+  set_threads(threads);
+  together(plain, [&] {
+    if (!state_) load(world.world().local_rank());
+  });
+  std::unique_ptr<Team> accelerated;
+  if (!device_.is_cpu()) accelerated = std::make_unique<Team>(world.world(), device_);
+  Team& team = accelerated ? *accelerated : plain;
+
+  const Gathering gathering = synchronise(world, arrival_, *state_, course_);
+  record_->commit(state_->step, course_.committed_epoch);
+  enter_report(team);
+  Training training({options_, *dataset_, device_, *state_, course_, *report_, *record_}, team,
+                    world);
+  if (!gathering.complete) training.resume();
+  if (course_.begun)
+    tell_of_change(gathering, world);
+  else
+    report_->start(*state_, device_.str(), threads);
+  course_.begun = true;
+  return training.run();
+}
+
+int ElasticTraining::run() {
+  arrival_.newcomer = true;
+  if (is_joiner() || saved_state()) {
+    try {
+      prepare_to_join();
+    } catch (const SharedError& e) {
+      fmt::print(stderr, "bellows-train: {}\n", e.what());
+      return e.code();
+    }
+  }
+  let_waiting_threads_yield();
+  ElasticWorld world = ElasticWorld::open({[this](int file) { save_image(file); }});
+  while (true) {
+    std::optional<MpiError> error;
+    try {
+      const Outcome outcome = train_in(world);
+      if (outcome != Outcome::kChange) return leave(world, code_of(outcome));
+    } catch (const SharedError& e) {
+      if (world.world().rank() == 0) fmt::print(stderr, "bellows-train: {}\n", e.what());
+      return leave(world, e.code());
+    } catch (const MpiError& e) {
+      error = e;
+    }
+    // Nothing that knows the old world is left here.
+    arrival_ = {false, error.has_value(), world.world().size()};
+    if (!world.change(error ? &*error : nullptr)) return kSuccess;
+  }
+}
+
+}  // namespace bellows::trainer

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training from start to end, through all worlds: what is made once (data, model, state), what
+// is made anew in each world, and what happens between two.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+
+#include "mpi_elastic/elastic_world.h"
+#include "trainer/dataset.h"
+#include "trainer/report.h"
+#include "trainer/sample_record.h"
+#include "trainer/state_transfer.h"
+#include "trainer/training.h"
+
+namespace bellows::trainer {
+
+class ElasticTraining {
+ public:
+  explicit ElasticTraining(const Options& options);
+  ElasticTraining(const ElasticTraining&) = delete;
+  ElasticTraining& operator=(const ElasticTraining&) = delete;
+  ~ElasticTraining();
+
+  /// Trains, and gives the exit code. Throws MpiError and ElasticError when the world breaks and
+  /// cannot be changed, and other exceptions that the other ranks do not know of.
+  int run();
+
+ private:
+  void load(int local_rank);
+  void prepare_to_join();
+  void warm_up();
+  Outcome train_in(ElasticWorld& world);
+  void enter_report(Team& team);
+  void tell_of_change(const Gathering& gathering, ElasticWorld& world);
+  int code_of(Outcome outcome) const;
+  void save_image(int file) const;
+
+  const Options& options_;
+  torch::Device device_ = torch::kCPU;
+  std::unique_ptr<Dataset> dataset_;
+  std::unique_ptr<TrainingState> state_;
+  std::atomic<TrainingState*> loaded_ = nullptr;  // for save_image, on another thread
+  Course course_;
+  std::unique_ptr<SampleRecord> record_;
+  std::unique_ptr<Report> report_;
+  Arrival arrival_;
+};
+
+}  // namespace bellows::trainer
