@@ -111,8 +111,7 @@ po::options_description options_of(What what) {
     add("nodes", po::value<std::string>());
   }
   if (what == What::resize || what == What::leave) {
-    add("wait",
-        po::value<std::string>()->implicit_value(kDefaultWait)->default_value(kDefaultWait));
+    add("wait", po::value<std::string>()->default_value(kDefaultWait));
   }
   return options;
 }
@@ -217,6 +216,9 @@ Command parse_arguments(std::vector<std::string> arguments) {
     command.what = command_named(arguments[at]);
     arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(at));
   }
+  // Boost would take the next argument for its value: "resize --wait 4".
+  if (command.what != What::status)
+    std::ranges::replace(arguments, std::string("--wait"), std::string("--wait=") + kDefaultWait);
   const bool named = command.what != What::help;
   const Parsed parsed = parse(command.what, arguments);
   const auto is_help = [](const std::string& other) { return other == "-h"; };

@@ -25,10 +25,13 @@ int complain(std::ostream& err, const std::string& what, ExitCode code) {
   return code;
 }
 
-void print_status(std::ostream& out, Message status, bool as_json) {
+void print_status(std::ostream& out, const Message& status, bool as_json) {
   if (as_json) {
-    status.head.erase("type");
-    out << boost::json::serialize(status.head) << '\n';
+    boost::json::object members;
+    for (const auto& [name, value] : status.head) {
+      if (name != "type") members[name] = value;
+    }
+    out << boost::json::serialize(members) << '\n';
   } else {
     out << status_text(status);
   }
