@@ -49,7 +49,7 @@ Job find_named(const std::string& name, const std::vector<Job>& jobs) {
   }
   if (of_slurm_job.size() == 1) return of_slurm_job[0];
   if (of_slurm_job.empty()) {
-    throw NoJob("no elastic job " + name + " of yours was started on " + host_name() + " (" +
+    throw NoJob("no bellows-run of yours runs job " + name + " on " + host_name() + " (" +
                 none_but(jobs) + "); looked in " + protocol::control_folder());
   }
   throw ManyJobs("job " + name + " has several launchers: choose one with --job (" +
@@ -85,7 +85,7 @@ Job find_job(const std::optional<std::string>& name) {
   const char* slurm = std::getenv("SLURM_JOB_ID");
   if (slurm != nullptr && *slurm != '\0') return find_named(slurm, jobs);
   if (jobs.empty()) {
-    throw NoJob("no elastic job of yours was started on " + host_name() + "; looked in " +
+    throw NoJob("no bellows-run of yours was started on " + host_name() + "; looked in " +
                 protocol::control_folder());
   }
   if (jobs.size() > 1)

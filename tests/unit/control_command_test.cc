@@ -230,7 +230,7 @@ TEST_F(ControlTest, WrongUseIsTwo) {
 }
 
 TEST_F(ControlTest, NoJobOrNoAnswerIsThree) {
-  EXPECT_THAT(bellows({"status"}).err, HasSubstr("no elastic job of yours was started on"));
+  EXPECT_THAT(bellows({"status"}).err, HasSubstr("no bellows-run of yours was started on"));
   EXPECT_EQ(bellows({"status"}).code, 3);
   EXPECT_EQ(bellows({"--job", "7", "leave", "--ranks", "1"}).code, 3);
   EXPECT_EQ(bellows({"--socket", "/nowhere", "status"}).code, 3);

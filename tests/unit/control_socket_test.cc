@@ -238,7 +238,7 @@ TEST_F(ControlTest, TheJobIsFound) {
       return none.what();
     }
   };
-  EXPECT_THAT(name_of({}), HasSubstr("no elastic job of yours was started on"));
+  EXPECT_THAT(name_of({}), HasSubstr("no bellows-run of yours was started on"));
   const Launcher one("4711", ok);
   EXPECT_EQ(name_of({}), "4711");
   const Launcher two("4712.5", ok);
@@ -251,7 +251,7 @@ TEST_F(ControlTest, TheJobIsFound) {
   const Launcher three("4712.6", ok);
   EXPECT_THAT(name_of({}), HasSubstr("several launchers: choose one with --job (4712.5, 4712.6)"));
   setenv("SLURM_JOB_ID", "4713", 1);
-  EXPECT_THAT(name_of({}), HasSubstr("no elastic job 4713 of yours"));
+  EXPECT_THAT(name_of({}), HasSubstr("no bellows-run of yours runs job 4713 on"));
 }
 
 }  // namespace
