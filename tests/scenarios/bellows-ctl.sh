@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# bellows and bellows-run: what the owner of a job sees of it, and changes about it.
+export TIME_LIMIT=150
+. "$ROOT/tests/lib/launcher.sh"
+
+export BELLOWS_CONTROL_DIR=$PWD/control
+
+# ctl ARGUMENTS…: bellows, with a limit of its own.
+ctl() { timeout -k 1 "${LIMIT:-40}" bellows "$@"; }
+_steady() { [[ $(ctl status) == *": steady, epoch"* ]]; }
+# begin ARGUMENTS…: an elastic job whose ranks go on until they are told to end.
+begin() {
+  LIMIT=100 start --elastic "$@" elastic_steps --steps 1000000 --bytes 4096 --work 5
+  wait_until 30 _steady
+}
+# expect_size RANKS: as the job itself says.
+expect_size() { expect_contains "$(ctl status)" ", $1 rank"; }
+_has_size() { (expect_size "$1"); }
+end() {
+  kill -TERM "$LAUNCHER"
+  wait "$STARTED" || true
+  expect_clean
+  expect_equal "$(ls "$BELLOWS_CONTROL_DIR")" ""
+}
+
+test_a_job_of_fixed_size_has_a_status_and_nothing_to_change() {
+  start -n 2 --local-nodes 2 sh -c 'echo up; exec sleep 60'
+  started up 2
+  expect_equal "$(stat -c %a control control/local-"$LAUNCHER".sock)" $'700\n600'
+  expect_exit 0 ctl status
+  expect_contains "$OUT" "job local-$LAUNCHER: steady, epoch 1, 2 ranks (2 to 2)"
+  expect_equal "$(grep -c running <<<"$OUT")" 2
+  expect_exit 0 ctl --job "local-$LAUNCHER" status --json
+  expect_contains "$OUT" '"ranks":[{"rank":0,'
+  expect_exit 1 ctl resize 3
+  expect_contains "$ERR" "without --elastic"
+  end
+}
+
+test_a_job_grows_and_shrinks_on_request() {
+  begin 1-4 -n 2 --local-nodes 2
+  expect_exit 0 ctl resize +1
+  expect_size 3
+  expect_exit 0 ctl resize 4
+  expect_size 4
+  expect_exit 0 ctl resize -2
+  expect_size 2
+  expect_exit 0 ctl leave --ranks 0
+  expect_size 1
+  expect_exit 0 ctl status
+  expect_matches "$OUT" 'join .*leave '
+  end
+}
+
+test_new_ranks_start_where_they_are_wanted() {
+  begin 1-4 -n 2 --local-nodes 2
+  local node
+  node=$(hostname)-1
+  expect_exit 0 ctl resize +2 --on "$node"
+  expect_matches "$(ctl status)" "$node +3"
+  expect_exit 0 ctl leave --nodes "$node"
+  expect_size 1
+  expect_lacks "$(ctl status | grep running)" "$node"
+  end
+}
+
+test_what_is_not_allowed_is_refused_with_the_reason() {
+  begin 2-3 -n 2 --local-nodes 2
+  local size
+  for size in 4 1 +2 -1; do
+    expect_exit 1 ctl resize "$size"
+    expect_contains "$ERR" "--elastic=2-3 allows 2 to 3 ranks"
+  done
+  expect_exit 1 ctl leave --ranks 7
+  expect_contains "$ERR" "there is no rank 7"
+  expect_exit 1 ctl leave --nodes nowhere
+  expect_contains "$ERR" "nowhere"
+  expect_exit 1 ctl leave --ranks 0,1
+  expect_exit 2 ctl resize 0
+  expect_size 2
+  end
+}
+
+test_a_change_need_not_be_waited_for() {
+  begin 1-4 -n 1
+  expect_exit 0 ctl resize +1 --wait=0
+  wait_until 30 _has_size 2
+  end
+}
+
+test_several_jobs_are_told_apart() {
+  begin 1-2 -n 1
+  local first=$LAUNCHER first_started=$STARTED
+  start -n 1 sh -c 'echo up; exec sleep 60'
+  started up
+  expect_exit 2 ctl status
+  expect_contains "$ERR" "local-$first"
+  expect_contains "$ERR" "local-$LAUNCHER"
+  expect_exit 0 ctl --job "local-$first" resize 2
+  expect_exit 0 ctl --socket "$BELLOWS_CONTROL_DIR/local-$LAUNCHER.sock" status
+  expect_contains "$OUT" "job local-$LAUNCHER:"
+  kill -TERM "$first"
+  wait "$first_started" || true
+  end
+}
+
+test_a_job_that_is_gone_is_no_job() {
+  expect_exit 3 ctl status
+  expect_contains "$ERR" "no bellows-run of yours"
+  start -n 1 sh -c 'echo up; exec sleep 60'
+  started up
+  local agents
+  mapfile -t agents < <(agents)
+  kill -KILL "$LAUNCHER"
+  expect_end '!0'
+  expect_gone "${agents[@]}"
+  expect_file "control/local-$LAUNCHER.sock"
+  expect_exit 3 ctl status
+  expect_exit 3 ctl --socket "control/local-$LAUNCHER.sock" status
+  expect_contains "$ERR" "is gone"
+}
+
+test_a_job_without_a_usable_folder_still_runs() {
+  ln -s / control
+  expect_exit 0 launch --elastic 1-2 -n 1 elastic_steps --steps 3
+  expect_contains "$ERR" "control, is a link"
+  expect_exit 3 ctl status
+}
