@@ -39,7 +39,7 @@ int run(int argc, char** argv) {
     return kSuccess;
   }
 
-  if (std::getenv("PMIX_NAMESPACE") == nullptr) {
+  if (std::getenv("PMIX_NAMESPACE") == nullptr && !is_joiner()) {
     complain("not started by a launcher; use: bellows-run [-n RANKS] bellows-train ...");
     return kUsage;
   }
