@@ -14,6 +14,7 @@
 #include <map>
 #include <stdexcept>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "mpi_elastic/process.h"
@@ -144,7 +145,7 @@ class ControlServer::Desk : public std::enable_shared_from_this<Desk> {
   void close() {
     if (std::exchange(closed_, true)) return;
     error_code ignored;
-    acceptor_.close(ignored);
+    std::ignore = acceptor_.close(ignored);
     pause_.cancel();
     remove_socket();
     const auto clients = std::exchange(clients_, {});

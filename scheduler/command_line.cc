@@ -24,8 +24,9 @@ constexpr double kLongestWait = 86'400;
 
 std::optional<std::int64_t> whole_number(std::string_view text) {
   std::int64_t value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [after, failed] = std::from_chars(text.data(), end, value);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto [after, failed] = std::from_chars(begin, end, value);
   if (failed != std::errc() || after != end || text.starts_with('-')) return std::nullopt;
   return value;
 }
@@ -40,6 +41,11 @@ std::vector<std::string> items(const std::string& list) {
   return parts;
 }
 
+[[noreturn]] void bad_list(const std::string& option, const std::string& text,
+                           const std::string& why) {
+  throw UsageError(option + "=" + text + ": " + why);
+}
+
 json::array node_list(const std::string& option, const std::string& text) {
   const auto plain = [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
@@ -48,10 +54,9 @@ json::array node_list(const std::string& option, const std::string& text) {
   std::set<std::string> seen;
   for (const std::string& node : items(text)) {
     if (node.empty() || !std::ranges::all_of(node, plain)) {
-      throw UsageError(option + "=" + text + ": must be names of nodes with commas in between");
+      bad_list(option, text, "must be names of nodes with commas in between");
     }
-    if (!seen.insert(node).second)
-      throw UsageError(option + "=" + text + ": names " + node + " twice");
+    if (!seen.insert(node).second) bad_list(option, text, "names " + node + " twice");
     nodes.emplace_back(node);
   }
   return nodes;
@@ -63,10 +68,9 @@ json::array rank_list(const std::string& text) {
   for (const std::string& item : items(text)) {
     const auto rank = whole_number(item);
     if (!rank || *rank >= kMostRanks) {
-      throw UsageError("--ranks=" + text + ": must be ranks (0, 1, …) with commas in between");
+      bad_list("--ranks", text, "must be ranks (0, 1, …) with commas in between");
     }
-    if (!seen.insert(*rank).second)
-      throw UsageError("--ranks=" + text + ": names " + item + " twice");
+    if (!seen.insert(*rank).second) bad_list("--ranks", text, "names " + item + " twice");
     ranks.emplace_back(*rank);
   }
   return ranks;
