@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <boost/asio/local/stream_protocol.hpp>
 #include <boost/json.hpp>
+#include <fstream>
 #include <set>
 
 #include "mpi_elastic/agent.h"
@@ -29,6 +30,15 @@ bool tells_place(const std::string& variable) {
   return variable.starts_with("OMPI_COMM_WORLD_") || variable.starts_with("SLURM_PROCID=") ||
          variable.starts_with("SLURM_NTASKS=") || variable.starts_with("SLURM_LOCALID=") ||
          variable.starts_with("SLURM_NODEID=") || variable.starts_with("SLURM_NNODES=");
+}
+
+// From /proc: stopped by a signal.
+bool is_suspended(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const std::size_t name_end = line.rfind(')');
+  return name_end != std::string::npos && line.size() > name_end + 2 && line[name_end + 2] == 'T';
 }
 
 }  // namespace
@@ -103,6 +113,7 @@ void Agent::dismiss(const Message& message) {
   for (const std::uint64_t member : members_of(message)) {
     const auto found = ranks_.find(member);
     if (found == ranks_.end()) continue;
+    found->second.dismissed = true;
     if (found->second.control) found->second.control->send(Message("leave"));
   }
 }
@@ -155,7 +166,11 @@ void Agent::heard_from(std::uint64_t member, const Message& message) {
     report.head["type"] = "member-ready";
     // One that has replaced its process goes where it was told to go before.
     const auto world = worlds_.find(rank.proc.nspace);
-    if (world != worlds_.end()) send_place(rank, true);
+    if (rank.dismissed) {
+      rank.control->send(Message("leave"));
+    } else if (world != worlds_.end()) {
+      send_place(rank, true);
+    }
   } else if (type != "elastic" && type != "entered" && type != "trouble") {
     spdlog::warn("unknown message \"{}\" from a rank", type);
     return;
@@ -169,14 +184,21 @@ void Agent::look_for_silent_ranks() {
   rank_timer_.async_wait([this](const boost::system::error_code& failed) {
     if (failed || ended_) return;
     rank_silence_.tick();
+    const auto never = SilenceWatch::Clock::time_point::max();
     for (auto& [member, rank] : ranks_) {
-      if (!rank.elastic || !rank.control || !rank.process->running()) continue;
-      if (rank_silence_.silent(rank.control->last_heard())) {
+      if (!rank.control || !rank.process || !rank.process->running()) continue;
+      // One that still loads does not answer, but it can be seen to be stopped.
+      if (!is_suspended(rank.process->pid())) {
+        rank.suspended.reset();
+      } else if (!rank.suspended) {
+        rank.suspended = SilenceWatch::Clock::now();
+      }
+      if (rank_silence_.silent(rank.elastic ? rank.control->last_heard()
+                                            : rank.suspended.value_or(never))) {
         spdlog::warn("process {} gives no sign of life for {} s (--rank-timeout); killing it",
                      rank.process->pid(), settings_.rank_silence_seconds);
         rank.process->signal(SIGKILL);
-        rank.elastic = false;
-      } else {
+      } else if (rank.elastic) {
         rank.control->send(Message("ping"));
       }
     }

@@ -73,7 +73,8 @@ Coordinator::Coordinator(boost::asio::io_context& io, RunOptions options, Alloca
       declare_timer_(io),
       phase_limit_(io),
       trouble_timer_(io),
-      join_timer_(io) {
+      join_timer_(io),
+      leave_timer_(io) {
   for (const int number : {SIGQUIT, SIGUSR1, SIGUSR2}) signals_.add(number);
 }
 

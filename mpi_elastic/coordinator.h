@@ -111,6 +111,7 @@ class Coordinator {
   std::string why_not_leave(const std::vector<std::uint64_t>& members) const;
   void let_leave(const std::vector<std::uint64_t>& members);
   std::vector<std::uint64_t> members_to_shrink(int count) const;
+  void await_leavers();
   std::vector<std::uint64_t> members_staying() const;
   void release_empty_nodes();
 
@@ -217,7 +218,8 @@ class Coordinator {
   bool change_again_ = false;  // when the present one is done
   bool ending_ = false;        // a member has ended of itself: the program is done
   int troubles_ = 0;           // epochs in a row that were needed although nobody had died
-  boost::asio::steady_timer declare_timer_, phase_limit_, trouble_timer_, join_timer_;
+  boost::asio::steady_timer declare_timer_, phase_limit_, trouble_timer_, join_timer_,
+      leave_timer_;
   bool declare_planned_ = false;
   std::deque<Event> events_;
   std::set<std::uint64_t> ready_joiners_;

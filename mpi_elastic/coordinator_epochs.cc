@@ -161,6 +161,7 @@ void Coordinator::world_stands() {
   strikes_.clear();
   urgent_ = false;
   forget_old_worlds();
+  await_leavers();
   answer_waiting();
   release_empty_nodes();
   if (change_again_) {

@@ -33,6 +33,24 @@ void Coordinator::let_leave(const std::vector<std::uint64_t>& members) {
   change_world(fmt::format("{} leave", members.size() - joiners.size()), false);
 }
 
+void Coordinator::await_leavers() {
+  const std::vector<std::uint64_t> leavers = membership_.members_in(MemberState::leaving);
+  if (leavers.empty()) return;
+  leave_timer_.expires_after(std::chrono::duration_cast<Clock::duration>(
+      std::chrono::duration<double>(options_.change_seconds)));
+  leave_timer_.async_wait([this, leavers](const boost::system::error_code& failed) {
+    std::vector<std::uint64_t> left;
+    for (const std::uint64_t member : leavers) {
+      if (ranks_.contains(member)) left.push_back(member);
+    }
+    if (failed || left.empty() || state_ != State::running) return;
+    spdlog::warn("{} ranks that were asked to leave have not ended within {} s "
+                 "(--change-timeout); killing them",
+                 left.size(), options_.change_seconds);
+    kill_members(left, true);
+  });
+}
+
 std::vector<std::uint64_t> Coordinator::members_staying() const {
   std::vector<std::uint64_t> staying;
   for (const auto& [member, info] : ranks_) {

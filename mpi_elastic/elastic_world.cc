@@ -20,6 +20,7 @@ namespace {
 // does not.
 constexpr std::chrono::seconds kJoinLimit(3600);
 constexpr std::chrono::seconds kChangeLimit(120);
+constexpr std::chrono::seconds kNextEpochLimit(5);
 
 // Sessions do not end PMIx as often as they begin it, and a process has one identity at a time.
 void end_pmix() {
@@ -44,16 +45,14 @@ class ElasticWorld::Impl {
       world.emplace(World::open());
       return;
     }
-    if (is_joiner() || saved_state()) {
-      control->send(Message("ready"));
-      if (!control->wait_for_change(kJoinLimit)) {
-        throw ElasticError("not taken into the world within an hour; is bellows-run alive?");
-      }
-      enter_newest();
-    } else {
-      control->send(Message("elastic"));
-      enter(Place{1, {}});
+    const bool is_first = !is_joiner() && !saved_state();
+    control->send(Message(is_first ? "elastic" : "ready"));
+    if (!is_first && !control->wait_for_change(kJoinLimit)) {
+      throw ElasticError("not taken into the world within an hour; is bellows-run alive?");
     }
+    // The environment is that of the first epoch, which may be over before it is entered.
+    if (is_first && !control->change_wanted() && try_to_enter(Place{1, {}})) return;
+    if (!enter_newest()) throw Dismissed("told to leave before the world was entered");
   }
 
   bool change(const MpiError* cause) {
@@ -115,16 +114,27 @@ class ElasticWorld::Impl {
         wait_for_change(nullptr);
         continue;
       }
-      try {
-        enter(*place);
-        return true;
-      } catch (const MpiError& failed) {
-        tell_trouble(failed.what());
-        leave_present();
-      }
+      if (try_to_enter(*place)) return true;
     }
     control->set_stage(Stage::outside, control->epoch());
     return false;
+  }
+
+  bool try_to_enter(const Place& place) {
+    try {
+      enter(place);
+      return true;
+    } catch (const MpiError& failed) {
+      tell_trouble(failed.what());
+      // After a session that broke as it began, Open MPI fails in all later ones.
+      if (!failed.is_failure_of_a_peer()) {
+        control->set_stage(Stage::outside, place.epoch);
+        control->wait_for_change(kNextEpochLimit);
+        control->replace_process();
+      }
+      leave_present();
+      return false;
+    }
   }
 
   void enter(const Place& place) {

@@ -30,6 +30,11 @@ class ElasticError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// Not wanted any more before it had entered a world: the program should end with exit code 0.
+class Dismissed : public ElasticError {
+  using ElasticError::ElasticError;
+};
+
 /// Numbers for people (`bellows status`), sent along with the signs of life.
 struct Progress {
   std::int64_t step = 0;
@@ -47,7 +52,7 @@ class ElasticWorld {
 
   /// Enters the world: at once as one of the first members; a later one first tells the launcher
   /// that it is ready (so: call it when everything is loaded and warm) and waits until the others
-  /// are about to take it in. Throws MpiError, ElasticError.
+  /// are about to take it in. Throws MpiError, ElasticError, Dismissed.
   static ElasticWorld open(Settings settings = {});
 
   ElasticWorld(ElasticWorld&&) noexcept;
@@ -71,6 +76,8 @@ class ElasticWorld {
   /// it is thrown again). Returns false when this process is not to go on: the world is closed,
   /// and the program should end with exit code 0. Which state the members are in is the program's
   /// to settle afterwards: a collective may have completed for some of them only.
+  /// Where MPI cannot be used any more in this process (it was caught in the middle of a change by
+  /// another one), the process replaces itself and this does not return.
   /// Throws ElasticError, MpiError.
   bool change(const MpiError* cause = nullptr);
 

@@ -196,6 +196,9 @@ void RankControl::watch() {
 }
 
 void RankControl::replace_process() {
+  if (replacing_.exchange(true)) {
+    while (true) pause();  // the other thread is about it
+  }
   // Not in the middle of an update; an update that does not end is a program that is stuck.
   std::unique_lock update(update_, std::defer_lock);
   const auto until = Clock::now() + std::chrono::duration<double>(kUpdateSeconds);
@@ -232,7 +235,12 @@ void RankControl::replace_process() {
   sigset_t none;
   sigemptyset(&none);
   pthread_sigmask(SIG_SETMASK, &none, nullptr);
-  execve("/proc/self/exe", pointers(arguments).data(), pointers(environment).data());
+  std::array<char, 4096> program{};
+  if (readlink("/proc/self/exe", program.data(), program.size() - 1) <= 0 ||
+      access(program.data(), X_OK) != 0) {
+    std::strcpy(program.data(), "/proc/self/exe");  // it was removed
+  }
+  execve(program.data(), pointers(arguments).data(), pointers(environment).data());
   std::fprintf(stderr, "bellows: cannot replace the process: %s\n", std::strerror(errno));
   _exit(EXIT_FAILURE);
 }

@@ -50,6 +50,10 @@ class RankControl {
   /// The newest place, if it is of a later epoch than the present one.
   std::optional<Place> take_place();
 
+  /// Starts this process's program anew, with the state that `save` writes; ends the process where
+  /// that is not possible.
+  [[noreturn]] void replace_process();
+
   void set_stage(Stage stage, std::uint32_t epoch);
   std::uint32_t epoch() const { return epoch_; }
   /// While it is held, the process is not replaced.
@@ -63,7 +67,6 @@ class RankControl {
   void receive(const protocol::Message& message);
   void answer_ping();
   void watch();
-  [[noreturn]] void replace_process();
 
   const int fd_;
   const Save save_;
@@ -76,6 +79,7 @@ class RankControl {
   std::atomic<std::uint32_t> newest_ = 0;   // epoch of place_
   std::atomic<bool> leaving_ = false;
   std::atomic<bool> replace_asked_ = false;
+  std::atomic<bool> replacing_ = false;
   std::atomic<Stage> stage_ = Stage::outside;
   std::atomic<Clock::rep> stage_since_ = 0;
   std::atomic<std::uint32_t> epoch_ = 0;

@@ -45,8 +45,7 @@ World World::open() {
   World world;
   MPI_Info info = MPI_INFO_NULL;
   check_mpi(MPI_Info_create(&info), "MPI_Info_create");
-  // More than the class promises: it makes Open MPI's own locks real ones.
-  MPI_Info_set(info, "thread_level", "MPI_THREAD_MULTIPLE");
+  MPI_Info_set(info, "thread_level", "MPI_THREAD_SERIALIZED");
   const int opened = MPI_Session_init(info, MPI_ERRORS_RETURN, &world.session_);
   MPI_Info_free(&info);
   check_mpi(opened, "MPI_Session_init");
@@ -64,6 +63,14 @@ World World::open() {
   check_mpi(MPI_Comm_rank(world.communicator_, &world.rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(world.communicator_, &world.size_), "MPI_Comm_size");
 
+  // Launchers say it, but for srun.
+  const char* local_rank = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+  const char* local_size = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  if (local_rank != nullptr && local_size != nullptr) {
+    world.local_rank_ = std::atoi(local_rank);
+    world.local_size_ = std::atoi(local_size);
+    return world;
+  }
   MPI_Comm node = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split_type(world.communicator_, MPI_COMM_TYPE_SHARED, world.rank_,
                                 MPI_INFO_NULL, &node),

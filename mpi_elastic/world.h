@@ -30,9 +30,12 @@ void check_mpi(int code, const char* what);
 /// One world. Move-only; owns the session and the communicator. Errors are returned
 /// (MPI_ERRORS_RETURN), never fatal.
 ///
-/// Any thread may call MPI, but one at a time (MPI_THREAD_SERIALIZED): Open MPI 5.0 grants
-/// MPI_THREAD_MULTIPLE to a session, yet sets `ompi_mpi_thread_multiple` in MPI_Init only, and
-/// without it all threads' blocking sends and receives share one request (pml_ob1_irecv.c).
+/// Any thread may call MPI, but one at a time (MPI_THREAD_SERIALIZED). More does not hold in Open
+/// MPI 5.0: it grants MPI_THREAD_MULTIPLE to a session, yet sets `ompi_mpi_thread_multiple` in
+/// MPI_Init only, and without it all threads' blocking receives share one request
+/// (pml_ob1_irecv.c). Worse, with real locks it locks itself out when a connection breaks: the
+/// receiver of the TCP transport holds the endpoint's lock as it reports the failure, which makes
+/// pml_ob1 send by the same endpoint.
 class World {
  public:
   /// Opens the world that the launcher (bellows-run, mpirun, srun) started this process in.
