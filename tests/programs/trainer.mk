@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks of trainer/ that need several ranks.
 $(call test_program,trainer_ranks,tests/programs/trainer_ranks.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
+$(call test_program,trainer_transfer,tests/programs/trainer_transfer.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
 $(O)/obj/tests/programs/trainer_%.o: EXTRA_FLAGS := $(trainer_FLAGS)
-TORCH_OBJS += $(O)/obj/tests/programs/trainer_ranks.o
+TORCH_OBJS += $(O)/obj/tests/programs/trainer_ranks.o $(O)/obj/tests/programs/trainer_transfer.o
