@@ -171,7 +171,7 @@ void Agent::heard_from(std::uint64_t member, const Message& message) {
     } else if (world != worlds_.end()) {
       send_place(rank, true);
     }
-  } else if (type != "elastic" && type != "entered" && type != "trouble") {
+  } else if (type != "elastic" && type != "entered" && type != "left" && type != "trouble") {
     spdlog::warn("unknown message \"{}\" from a rank", type);
     return;
   }

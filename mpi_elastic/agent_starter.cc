@@ -70,6 +70,12 @@ void AgentStarter::wait_for(const std::string& node) {
       });
 }
 
+std::vector<std::string> AgentStarter::nodes() const {
+  std::vector<std::string> names;
+  for (const auto& [node, child] : processes_) names.push_back(node);
+  return names;
+}
+
 void AgentStarter::kill_one(const std::string& node) {
   const auto found = processes_.find(node);
   if (found != processes_.end()) kill(found->second->pid, SIGKILL);

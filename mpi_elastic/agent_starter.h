@@ -29,6 +29,8 @@ class AgentStarter {
   /// Throws SpawnError.
   void start(const AgentSettings& settings);
   std::size_t running() const { return processes_.size(); }
+  /// Of the processes that run.
+  std::vector<std::string> nodes() const;
   /// Of a node that is lost: nothing is to be expected of it.
   void kill_one(const std::string& node);
   void kill_all();

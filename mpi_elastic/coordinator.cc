@@ -74,7 +74,8 @@ Coordinator::Coordinator(boost::asio::io_context& io, RunOptions options, Alloca
       phase_limit_(io),
       trouble_timer_(io),
       join_timer_(io),
-      leave_timer_(io) {
+      leave_timer_(io),
+      departed_timer_(io) {
   for (const int number : {SIGQUIT, SIGUSR1, SIGUSR2}) signals_.add(number);
 }
 
@@ -249,7 +250,8 @@ void Coordinator::end_rank(std::uint64_t member, RankEnd end) {
   const bool failed = is_failure(end);
   const MemberState before = membership_.member(member)->state;
   membership_.end_member(member, failed ? MemberState::dead : MemberState::finished);
-  if (before != MemberState::joining) outcome_.add(end);  // the others never knew it
+  // One that never was in the world, or left it while others went on, does not speak for the job.
+  if (before != MemberState::joining && before != MemberState::leaving) outcome_.add(end);
   ranks_.erase(found);
   spdlog::info("{}", describe(end));
 
@@ -313,11 +315,7 @@ void Coordinator::agent_lost(const std::string& node, const std::string& reason)
     return;
   }
   ready_nodes_.erase(node);
-  if (departing_nodes_.erase(node) > 0) {
-    membership_.lose_node(node);
-    spdlog::info("node {} is free", node);
-    return;
-  }
+  if (departing_nodes_.contains(node)) return;
   spdlog::warn("node {} is lost: {}", node, reason);
   starter_.kill_one(node);
   unregistered_.erase(node);
@@ -333,6 +331,11 @@ void Coordinator::agent_lost(const std::string& node, const std::string& reason)
 }
 
 void Coordinator::agent_process_ended(const std::string& node, const std::string& how) {
+  if (departing_nodes_.erase(node) > 0) {
+    spdlog::info("node {} is free", node);
+    if (arrivals_.contains(node)) start_arrival(node);  // it is wanted again
+    if (state_ != State::finishing) return;
+  }
   if (state_ == State::finishing) {
     if (starter_.running() == 0) io_.stop();
   } else if (arrivals_.contains(node) && !links_.connected(node)) {
@@ -384,8 +387,9 @@ void Coordinator::finish() {
   if (state_ == State::finishing) return;
   state_ = State::finishing;
   control_.reset();
-  for (const auto& [node, ranks] : placed_) {
-    if (!links_.connected(node)) starter_.kill_one(node);  // it would not hear
+  for (const std::string& node : starter_.nodes()) {
+    // It would not hear; but one that was sent home before is still cleaning up.
+    if (!links_.connected(node) && !departing_nodes_.contains(node)) starter_.kill_one(node);
   }
   links_.send_to_all(Message("finish"));
   set_limit(kFinishSeconds, &Coordinator::on_finish_limit);

@@ -93,6 +93,9 @@ class Coordinator {
   void repair_after(const RankEnd& end, std::uint64_t member);
   bool can_repair(std::string& why_not) const;
   void member_in_trouble(const Message& message);
+  void member_left(std::uint64_t member, std::uint32_t epoch);
+  void world_is_broken(const std::string& nspace);
+  void announce_departed();
   void kill_members(const std::vector<std::uint64_t>& members, bool stop);
 
   // coordinator_join.cc
@@ -101,7 +104,7 @@ class Coordinator {
   void send_joiners(const std::string& node, const std::vector<std::uint64_t>& members);
   void node_arrived(const std::string& node);
   void node_failed_to_arrive(const std::string& node, const std::string& why);
-  void await_arrival(const std::string& node);
+  void start_arrival(const std::string& node);
   void member_ready(const Message& message);
   void take_in_joiners();
   void ended_before_start(std::uint64_t member, RankEnd end);
@@ -149,6 +152,7 @@ class Coordinator {
     bool connected = false;
     bool elastic = false;        // it uses ElasticWorld
     std::uint32_t entered = 0;   // newest epoch that it has entered
+    std::uint32_t left = 0;      // newest epoch that it has left
     std::int64_t step = 0;       // as it last said
     double samples_per_second = 0;
     std::optional<int> abort_status;
@@ -205,7 +209,7 @@ class Coordinator {
   using Clock = std::chrono::steady_clock;
   Phase phase_ = Phase::entering;
   std::set<std::string> ready_nodes_;
-  std::set<std::string> departing_nodes_;
+  std::set<std::string> departing_nodes_;  // whose agents were sent home and have not ended yet
   std::map<std::string, Arrival> arrivals_;  // by node
   AgentSettings agent_settings_;             // of all nodes, but for the name
   std::set<std::string> unregistered_;       // nodes that `registering` waits for
@@ -219,10 +223,13 @@ class Coordinator {
   bool ending_ = false;        // a member has ended of itself: the program is done
   int troubles_ = 0;           // epochs in a row that were needed although nobody had died
   boost::asio::steady_timer declare_timer_, phase_limit_, trouble_timer_, join_timer_,
-      leave_timer_;
+      leave_timer_, departed_timer_;
   bool declare_planned_ = false;
   std::deque<Event> events_;
   std::set<std::uint64_t> ready_joiners_;
+  std::set<std::string> broken_;   // namespaces in which somebody has died
+  std::set<Proc> announced_;       // as failed there, though alive: they have left
+  bool departed_planned_ = false;
   std::unique_ptr<ControlServer> control_;
   std::vector<Waiting> waiting_;
 };

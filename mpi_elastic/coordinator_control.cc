@@ -75,8 +75,11 @@ void Coordinator::serve_control(const Message& request, ControlServer::Reply rep
 
 void Coordinator::resize(const Message& request, ControlServer::Reply reply) {
   const auto now = static_cast<std::int64_t>(members_staying().size());
-  const std::int64_t target =
-      request.head.contains("ranks") ? request.number("ranks") : now + request.number("delta");
+  constexpr std::int64_t kFarTooMany = 1'000'000;
+  const std::int64_t said =
+      std::clamp(request.number(request.head.contains("ranks") ? "ranks" : "delta"), -kFarTooMany,
+                 kFarTooMany);
+  const std::int64_t target = request.head.contains("ranks") ? said : now + said;
   const auto [least, most] = *options_.elastic;
   if (target < least || target > most) {
     throw std::runtime_error(fmt::format("--elastic={}-{} allows {} to {} ranks, not {}", least,

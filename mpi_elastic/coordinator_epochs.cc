@@ -101,7 +101,8 @@ void Coordinator::epoch_registered(const std::string& node, const Message& messa
     return;
   }
   unregistered_.erase(node);
-  if (unregistered_.empty()) enter_world();
+  // After another death nobody should go where it cannot form.
+  if (unregistered_.empty() && !(declare_planned_ && urgent_)) enter_world();
 }
 
 void Coordinator::enter_world() {
@@ -110,7 +111,8 @@ void Coordinator::enter_world() {
   not_entered_ = members_of_newest();
   const WorldSpec& world = *membership_.newest();
   for (std::size_t rank = 0; rank < world.members.size(); ++rank) {
-    ranks_.at(world.members[rank]).rank = static_cast<std::int64_t>(rank);
+    const auto found = ranks_.find(world.members[rank]);
+    if (found != ranks_.end()) found->second.rank = static_cast<std::int64_t>(rank);
   }
   Message enter("enter");
   enter.head["nspace"] = nspace_;
@@ -176,6 +178,9 @@ void Coordinator::forget_old_worlds() {
   const std::uint32_t epoch = membership_.newest()->epoch;
   const std::vector<std::string> forgotten = membership_.forget_before(epoch - 1);
   if (forgotten.empty()) return;
+  std::erase_if(broken_, [this](const std::string& nspace) { return !membership_.world(nspace); });
+  std::erase_if(announced_,
+                [this](const Proc& proc) { return !membership_.world(proc.nspace); });
   Message forget("forget");
   forget.head["nspaces"] = json::value_from(forgotten);
   links_.send_to_all(forget);
@@ -200,7 +205,8 @@ void Coordinator::on_phase_limit() {
   // A program that has not come to its ElasticWorld yet is loading; that may take its time.
   std::vector<std::uint64_t> late, hopeless;
   for (const std::uint64_t member : not_entered_) {
-    if (!ranks_.at(member).elastic) continue;
+    const auto found = ranks_.find(member);
+    if (found == ranks_.end() || !found->second.elastic) continue;
     (++strikes_[member] > 1 ? hopeless : late).push_back(member);
   }
   if (!hopeless.empty()) {

@@ -45,13 +45,7 @@ std::vector<std::uint64_t> Coordinator::grow(int count, const std::vector<std::s
     auto& waiting = arriving->second.members;
     waiting.insert(waiting.end(), added.begin(), added.end());
     if (started) continue;
-    await_arrival(node);
-    try {
-      agent_settings_.node = node;
-      starter_.start(agent_settings_);
-    } catch (const std::runtime_error& failed) {
-      node_failed_to_arrive(node, failed.what());
-    }
+    if (!departing_nodes_.contains(node)) start_arrival(node);  // else when its old agent is gone
   }
   return members;
 }
@@ -87,7 +81,7 @@ void Coordinator::send_joiners(const std::string& node, const std::vector<std::u
   links_.send(node, join);
 }
 
-void Coordinator::await_arrival(const std::string& node) {
+void Coordinator::start_arrival(const std::string& node) {
   auto& limit = arrivals_.at(node).limit;
   limit = std::make_unique<boost::asio::steady_timer>(io_);
   limit->expires_after(std::chrono::duration_cast<Clock::duration>(
@@ -99,6 +93,12 @@ void Coordinator::await_arrival(const std::string& node) {
                                               options_.start_seconds));
     }
   });
+  try {
+    agent_settings_.node = node;
+    starter_.start(agent_settings_);
+  } catch (const std::runtime_error& failed) {
+    node_failed_to_arrive(node, failed.what());
+  }
 }
 
 void Coordinator::node_arrived(const std::string& node) {
@@ -132,7 +132,12 @@ void Coordinator::member_ready(const Message& message) {
   const Member* who = membership_.member(member);
   if (who == nullptr || !ranks_.contains(member)) return;
   ranks_.at(member).elastic = true;
-  if (who->state != MemberState::joining) return;  // it has replaced its process
+  if (who->state != MemberState::joining) {
+    // It has replaced its process, and with it all that it had to do with earlier worlds.
+    const WorldSpec* newest = membership_.newest();
+    if (newest != nullptr && newest->epoch > 1) member_left(member, newest->epoch - 1);
+    return;
+  }
   if (ending_) {
     kill_members({member}, true);
     return;

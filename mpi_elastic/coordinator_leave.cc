@@ -79,6 +79,7 @@ void Coordinator::release_empty_nodes() {
     spdlog::info("node {} has no ranks any more; its agent goes", node);
     ready_nodes_.erase(node);
     departing_nodes_.insert(node);
+    membership_.lose_node(node);
     links_.send(node, Message("finish"));
   }
 }

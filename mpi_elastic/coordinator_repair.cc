@@ -4,6 +4,8 @@
 
 #include <boost/json.hpp>
 
+#include <algorithm>
+
 #include "mpi_elastic/coordinator.h"
 
 namespace bellows::elastic {
@@ -15,6 +17,7 @@ namespace {
 // The word of a death can be slower than MPI, which makes the others report trouble.
 constexpr auto kTroubleWait = std::chrono::milliseconds(300);
 constexpr int kMostTroubles = 5;
+constexpr auto kGatherDeparted = std::chrono::milliseconds(2);
 
 }  // namespace
 
@@ -44,6 +47,7 @@ void Coordinator::member_ended(std::uint64_t member, const RankEnd& end, MemberS
 void Coordinator::repair_after(const RankEnd& end, std::uint64_t member) {
   troubles_ = 0;
   announce({member});
+  for (const Proc& proc : membership_.procs_of(member)) world_is_broken(proc.nspace);
   if (!is_in_newest(member)) {  // a leaver: the others' next world does not count on it
     spdlog::warn("{} while it was leaving", describe(end));
     return;
@@ -91,8 +95,50 @@ void Coordinator::member_in_trouble(const Message& message) {
       stop_ranks();
       return;
     }
-    announce({member});  // as one who has left this world, which wakes those who wait for it
+    member_left(member, epoch);
+    world_is_broken(world->nspace);
     change_world(fmt::format("rank {}: {}", ranks_.at(member).rank, text), true);
+  });
+}
+
+void Coordinator::member_left(std::uint64_t member, std::uint32_t epoch) {
+  const auto found = ranks_.find(member);
+  if (found == ranks_.end()) return;
+  found->second.left = std::max(found->second.left, epoch);
+  announce_departed();
+}
+
+void Coordinator::world_is_broken(const std::string& nspace) {
+  broken_.insert(nspace);
+  announce_departed();
+}
+
+// Who has left a broken world is as good as dead for those who are still in it: they may be waiting
+// for its answer to a message (Open MPI ends the collectives of a broken communicator, but for
+// sends whose receiver has not answered yet).
+void Coordinator::announce_departed() {
+  if (broken_.empty() || departed_planned_) return;
+  departed_planned_ = true;
+  departed_timer_.expires_after(kGatherDeparted);
+  departed_timer_.async_wait([this](const boost::system::error_code& aborted) {
+    departed_planned_ = false;
+    if (aborted || state_ != State::running) return;
+    for (const std::string& nspace : broken_) {
+      const WorldSpec* world = membership_.world(nspace);
+      if (world == nullptr) continue;
+      std::vector<Proc> departed;
+      for (std::size_t rank = 0; rank < world->members.size(); ++rank) {
+        const auto found = ranks_.find(world->members[rank]);
+        const Proc proc{nspace, static_cast<std::int64_t>(rank)};
+        if (found == ranks_.end() || found->second.left < world->epoch) continue;
+        if (announced_.insert(proc).second) departed.push_back(proc);
+      }
+      if (departed.empty()) continue;
+      Message message("failed");
+      message.head["procs"] = to_json(departed);
+      message.head["targets"] = json::array{nspace};
+      links_.send_to_all(message);
+    }
   });
 }
 

@@ -69,6 +69,9 @@ void Coordinator::receive(const std::string& node, const Message& message) {
     member_entered(message);
   } else if (type == "member-ready") {
     member_ready(message);
+  } else if (type == "left") {
+    member_left(static_cast<std::uint64_t>(message.number("member")),
+                static_cast<std::uint32_t>(message.number("epoch")));
   } else if (type == "trouble") {
     member_in_trouble(message);
   } else if (type == "elastic" || type == "progress") {

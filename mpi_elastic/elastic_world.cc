@@ -97,6 +97,9 @@ class ElasticWorld::Impl {
 
   void leave_present() {
     control->set_stage(Stage::closing, control->epoch());
+    Message left("left");
+    left.head["epoch"] = control->epoch();
+    control->send(left);
     try {
       if (world) world->close();
     } catch (const MpiError&) {  // with the dead there is no leaving in order
