@@ -79,10 +79,11 @@ def samples_of_steps(paths, undisturbed):
     return ""
 
 
-def same_parameters(build, folder, undisturbed, tolerance):
-    """Of the newest checkpoints."""
-    done = subprocess.run([f"{build}/bin/bellows-ckpt", "diff", "--tolerance", tolerance, "--only",
-                           "model", folder, undisturbed],
+def same_parameters(build, folder, undisturbed):
+    """Of the newest checkpoints. Another number of ranks rounds otherwise: 300 steps on one rank and
+    on four differ by 6e-8 to 1e-7. One batch that is left out or done twice is 7e-4."""
+    done = subprocess.run([f"{build}/bin/bellows-ckpt", "diff", "--tolerance", "1e-5", "--only",
+                           "parameters", folder, undisturbed],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         return f"bellows-ckpt diff ends with {done.returncode}: {done.stdout[-2000:]}{done.stderr}"
