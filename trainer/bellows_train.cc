@@ -39,7 +39,8 @@ int run(int argc, char** argv) {
     return kSuccess;
   }
 
-  if (std::getenv("PMIX_NAMESPACE") == nullptr && !is_joiner()) {
+  const bool late = is_joiner() || saved_state().has_value();
+  if (std::getenv("PMIX_NAMESPACE") == nullptr && !late) {
     complain("not started by a launcher; use: bellows-run [-n RANKS] bellows-train ...");
     return kUsage;
   }

@@ -19,20 +19,24 @@ Course::Clock::time_point ago(double seconds) {
 }  // namespace
 
 Course::Note Course::note() const {
-  return {begun,
-          ending,
-          stopping,
-          ended,
-          settled_step,
-          evaluated_step,
-          saved_step,
-          committed_epoch,
-          test,
-          seconds_since(started),
-          seconds_since(saved),
-          first_done,
-          training_seconds,
-          trained_samples};
+  Note note;
+  note.begun = begun;
+  note.ending = ending;
+  note.stopping = stopping;
+  note.ended = ended;
+  note.settled_step = settled_step;
+  note.evaluated_step = evaluated_step;
+  note.saved_step = saved_step;
+  note.committed_epoch = committed_epoch;
+  note.ranks = ranks;
+  note.test = test;
+  note.started_ago = seconds_since(started);
+  note.saved_ago = seconds_since(saved);
+  note.worked_ago = seconds_since(worked);
+  note.first_done = first_done;
+  note.training_seconds = training_seconds;
+  note.trained_samples = trained_samples;
+  return note;
 }
 
 void Course::take(const Note& note) {
@@ -44,9 +48,11 @@ void Course::take(const Note& note) {
   evaluated_step = note.evaluated_step;
   saved_step = note.saved_step;
   committed_epoch = note.committed_epoch;
+  ranks = note.ranks;
   test = note.test;
   started = ago(note.started_ago);
   saved = ago(note.saved_ago);
+  worked = ago(note.worked_ago);
   first_done = note.first_done;
   training_seconds = note.training_seconds;
   trained_samples = note.trained_samples;

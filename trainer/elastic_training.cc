@@ -38,8 +38,10 @@ int number_from(const char* variable, int otherwise) {
   return number > 0 ? number : otherwise;
 }
 
-// --threads, else OMP_NUM_THREADS (which the launcher sets, or the user), else `share`.
+// --threads, else OMP_NUM_THREADS (which the launcher sets, or the user), else `share`. One where
+// the bits of the result must not depend on how many ranks there are.
 int threads_for(const Options& options, int share) {
+  if (options.logical_ranks > 0 && options.threads == 0) return 1;
   return options.threads > 0 ? options.threads : number_from("OMP_NUM_THREADS", share);
 }
 
@@ -134,7 +136,8 @@ void ElasticTraining::tell_of_change(const Gathering& gathering, ElasticWorld& w
   Change change;
   change.epoch = world.epoch();
   change.joined = gathering.newcomers;
-  change.left = std::max(0, gathering.ranks_before + gathering.newcomers - gathering.ranks);
+  change.left =
+      std::max(0, static_cast<int>(course_.ranks) + gathering.newcomers - gathering.ranks);
   change.repair = gathering.failure;
   change.bytes = gathering.bytes;
   report_->change(*state_, change);
@@ -163,6 +166,7 @@ Outcome ElasticTraining::train_in(ElasticWorld& world) {
   else
     report_->start(*state_, device_.str(), threads);
   course_.begun = true;
+  course_.ranks = gathering.ranks;
   return training.run();
 }
 
@@ -190,7 +194,7 @@ int ElasticTraining::run() {
       error = e;
     }
     // Nothing that knows the old world is left here.
-    arrival_ = {false, error.has_value(), world.world().size()};
+    arrival_ = {false, error.has_value()};
     if (!world.change(error ? &*error : nullptr)) return kSuccess;
   }
 }

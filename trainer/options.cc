@@ -60,6 +60,9 @@ struct Table {
                       "samples per step, over all ranks together")(
         "micro-batch", po::value(&o.micro_batch)->default_value(o.micro_batch, "all"),
         "samples a rank works on at once; more are accumulated")(
+        "logical-ranks", po::value(&o.logical_ranks)->default_value(o.logical_ranks, "off"),
+        "sum the gradients of this many parts of the batch in a fixed order: the same bits on any "
+        "number of ranks, but slower")(
         "optimizer", po::value(&o.optimizer)->default_value(o.optimizer), "sgd, adam or adamw")(
         "lr", po::value(&o.lr)->default_value(o.lr, "sgd 0.05, adam 0.001"), "learning rate")(
         "lr-schedule", po::value(&o.lr_schedule)->default_value(o.lr_schedule),
@@ -181,6 +184,7 @@ void check(Options& o, const po::variables_map& given) {
   require_range<std::int64_t>("heads", o.heads, 1, 1000);
   require_range<std::int64_t>("batch", o.batch, 1, kMany);
   require_range<std::int64_t>("micro-batch", o.micro_batch, 0, kMany);
+  require_range<std::int64_t>("logical-ranks", o.logical_ranks, 0, 65536);
   if (given.count("lr") == 0 || given["lr"].defaulted()) o.lr = o.optimizer == "sgd" ? 0.05 : 0.001;
   require_positive("lr", o.lr);
   require_range<std::int64_t>("lr-step", o.lr_step, 1, kMany);
@@ -294,6 +298,7 @@ std::map<std::string, std::string> Options::mathematics() const {
       {"clip", number(clip)},     {"batch", number(batch)},
       {"seed", number(seed)},
   };
+  if (logical_ranks > 0) all["logical-ranks"] = number(logical_ranks);
   if (model != "resnet18") all["dropout"] = number(dropout);
   if (model == "resnet18") all["norm"] = norm;
   if (model == "transformer") {

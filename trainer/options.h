@@ -36,6 +36,7 @@ struct Options {
   double clip = 0;
   std::int64_t batch = 128;
   std::int64_t micro_batch = 0;
+  std::int64_t logical_ranks = 0;  // 0: as many as there are ranks
   std::uint64_t seed = 1;
 
   // How long. The first limit that is reached ends the run; 0: no limit.

@@ -111,7 +111,7 @@ std::string Report::eta(const TrainingState& state) const {
 }
 
 void Report::start(const TrainingState& state, const std::string& device, int threads) {
-  course_.started = course_.saved = step_started_ = Clock::now();
+  course_.started = course_.saved = course_.worked = Clock::now();
   course_.first_done = done(state);
   if (ranks_ == 0) return;
   std::int64_t size = 0;
@@ -130,7 +130,7 @@ void Report::start(const TrainingState& state, const std::string& device, int th
 
 void Report::change(const TrainingState& state, const Change& change) {
   // Since the end of the last work in the old world.
-  const double standstill = seconds_since(step_started_);
+  const double standstill = seconds_since(course_.worked);
   pause_over();
   interval_ = {};
   interval_seconds_ = 0;
@@ -159,10 +159,10 @@ double Report::speed() const {
 }
 
 void Report::step(const TrainingState& state, const StepResult& result) {
-  const double took = seconds_since(step_started_);
+  const double took = seconds_since(course_.worked);
   course_.training_seconds += took;
   course_.trained_samples += result.samples;
-  step_started_ = Clock::now();
+  course_.worked = Clock::now();
   if (ranks_ == 0) return;
   interval_seconds_ += took;
   interval_samples_ += result.samples;

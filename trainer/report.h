@@ -47,7 +47,7 @@ class Report {
   /// Ends with the line "result: ...", the last of the run.
   void end(const TrainingState& state, const Sums& test, const std::string& reason);
   /// What was no training ends here: the time of the next step counts from now.
-  void pause_over() { step_started_ = Clock::now(); }
+  void pause_over() { course_.worked = Clock::now(); }
   /// Samples per second since the start of the run or of this process, without evaluations.
   double speed() const;
 
@@ -71,7 +71,6 @@ class Report {
   bool line_open_ = false;
   std::unique_ptr<std::FILE, CloseFile> metrics_;
   bool metrics_failed_ = false;
-  Clock::time_point step_started_ = Clock::now();
   // Since the last line.
   Clock::time_point shown_{};
   double interval_seconds_ = 0;

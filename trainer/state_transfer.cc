@@ -27,7 +27,6 @@ struct Record {
   std::uint64_t size = 0;  // of the state
   std::uint64_t newcomer = 0;
   std::uint64_t failure = 0;
-  std::int64_t ranks_before = 0;
   Course::Note course;
 };
 
@@ -160,7 +159,7 @@ Gathering synchronise(ElasticWorld& world, const Arrival& own, TrainingState& st
   const MPI_Comm communicator = world.world().communicator();
   const auto records = all_gather(
       communicator, Record{state.complete ? state.step : -1, this_node(), FlatState(state).size(),
-                           own.newcomer, own.failure, own.ranks_before, course.note()});
+                           own.newcomer, own.failure, course.note()});
   Gathering all;
   std::vector<std::int64_t> steps;
   std::vector<std::uint64_t> nodes;
@@ -170,7 +169,6 @@ Gathering synchronise(ElasticWorld& world, const Arrival& own, TrainingState& st
     if (record.size != records.front().size)
       throw std::runtime_error("the ranks do not train the same model");
     all.newcomers += static_cast<int>(record.newcomer);
-    all.ranks_before = std::max(all.ranks_before, static_cast<int>(record.ranks_before));
     all.failure = all.failure || record.failure != 0;
     steps.push_back(record.step);
     nodes.push_back(record.node);

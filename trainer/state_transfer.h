@@ -16,14 +16,12 @@ namespace bellows::trainer {
 struct Arrival {
   bool newcomer = false;  // its first world
   bool failure = false;   // it left the last one because of an error
-  int ranks_before = 0;   // of its last world
 };
 
 /// What all know afterwards.
 struct Gathering {
   bool complete = false;  // somebody had the state, so all have it now
   int ranks = 0;
-  int ranks_before = 0;
   int newcomers = 0;
   bool failure = false;     // some rank met an error
   std::uint64_t bytes = 0;  // of state, over all ranks that received

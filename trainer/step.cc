@@ -1,67 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/step.h"
 
-#include <algorithm>
-#include <span>
 #include <vector>
 
-#include "trainer/batch.h"
 #include "trainer/schedule.h"
 
 namespace bellows::trainer {
 
-Stepper::Stepper(const Options& options, const Dataset& dataset, const torch::Device& device,
-                 TrainingState& state, Team& team, ElasticWorld& world, Course& course,
+Stepper::Stepper(const PassContext& context, Team& team, ElasticWorld& world, Course& course,
                  SampleRecord& record)
-    : options_(options),
-      dataset_(dataset),
-      device_(device),
-      state_(state),
+    : context_(context),
+      state_(context.state),
       team_(team),
       world_(world),
       course_(course),
-      record_(record),
-      reducer_(state.parameters, team.backend(),
-               static_cast<std::int64_t>(options.bucket_mb * (1 << 20))) {}
+      record_(record) {
+  const Options& options = context.options;
+  if (options.logical_ranks > 0)
+    logical_.emplace(context, team);
+  else
+    reducer_.emplace(state_.parameters, team.backend(),
+                     static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
+}
 
-Pending Stepper::accumulate(Range batch, unsigned control, bool stop_signal) {
+/// For --record-samples: what this rank looks at, part by part.
+void Stepper::note_samples(Range batch) {
+  if (!record_.wanted()) return;
+  Range own = share(batch, team_.rank(), team_.size());
+  if (logical_) {
+    const std::uint64_t parts = logical_parts(context_.options, batch);
+    const Range mine = share({0, parts}, team_.rank(), team_.size());
+    const auto begin_of = [&](std::uint64_t part) {
+      return part == parts ? batch.end
+                           : share(batch, static_cast<int>(part), static_cast<int>(parts)).begin;
+    };
+    own = {begin_of(mine.begin), begin_of(mine.end)};
+  }
+  record_.begin({world_.epoch(), state_.step + 1, state_.sampler.position().pass, batch,
+                 state_.sampler.samples(own)});
+}
+
+Sums Stepper::reduce(Range batch, std::vector<double>& words) {
+  state_.begin_step();
+  reset_gradients(state_);
   const Range own = share(batch, team_.rank(), team_.size());
   // A rank without samples takes part with zero gradients: those of any sample, weighted by zero.
   const bool idle = own.size() == 0;
-  const std::vector<std::uint64_t> ids =
-      state_.sampler.samples(idle ? Range{batch.begin, batch.begin + 1} : own);
   const auto targets =
-      static_cast<double>(batch.size()) * static_cast<double>(dataset_.shape().targets());
-  const double weight = idle ? 0 : 1 / targets;
-  if (record_.wanted())
-    record_.begin({world_.epoch(), state_.step + 1, state_.sampler.position().pass, batch,
-                   idle ? std::vector<std::uint64_t>{} : ids});
-  const std::size_t micro =
-      options_.micro_batch > 0 ? static_cast<std::size_t>(options_.micro_batch) : ids.size();
-
-  for (const auto& [name, parameter] : state_.parameters) parameter.mutable_grad().reset();
-  Sums sums;
-  for (std::size_t first = 0;; first += micro) {
-    const auto part = std::span(ids).subspan(first, std::min(micro, ids.size() - first));
-    state_.model->draws() = {
-        options_.seed, state_.sampler.position().pass, {part.begin(), part.end()}};
-    const Batch samples = read_batch(dataset_, Split::kTrain, part, device_);
-    const Forward forward = run_forward(*state_.model, samples);
-    if (!idle)
-      sums.add({forward.loss.item<double>(), forward.correct.item<double>(),
-                static_cast<double>(samples.targets.numel())});
-    const torch::Tensor loss = forward.loss * weight;
-    if (first + micro < ids.size()) {
-      loss.backward();
-      continue;
-    }
-    const double word = team_.rank() == 0 ? static_cast<double>(control) : 0;
-    Pending counters = team_.sum(torch::tensor(
-        {sums.loss, sums.correct, sums.targets, stop_signal ? 1.0 : 0.0, word}, torch::kFloat64));
-    reducer_.prepare();
-    loss.backward();
-    return counters;
-  }
+      static_cast<double>(batch.size()) * static_cast<double>(context_.dataset.shape().targets());
+  std::optional<Pending> counters;
+  torch::Tensor all;
+  run_passes(context_, state_.sampler.samples(idle ? Range{batch.begin, batch.begin + 1} : own),
+             idle ? 0 : 1 / targets, [&](const Sums& sums) {
+               const Sums counted = idle ? Sums{} : sums;
+               words.insert(words.end(), {counted.loss, counted.correct, counted.targets});
+               all = torch::tensor(words, torch::kFloat64);
+               counters.emplace(team_.sum(all));
+               reducer_->prepare();
+             });
+  counters->wait();
+  const auto* word = all.const_data_ptr<double>();
+  const std::size_t extra = words.size() - 3;
+  words.assign(word, word + extra);
+  return {word[extra], word[extra + 1], word[extra + 2]};
 }
 
 void Stepper::update(Range batch, StepResult& result) {
@@ -77,19 +78,18 @@ void Stepper::update(Range batch, StepResult& result) {
 }
 
 StepResult Stepper::step(unsigned control, bool stop_signal) {
-  const Range batch = state_.sampler.next(static_cast<std::uint64_t>(options_.batch));
-  state_.begin_step();
-  Pending counters = accumulate(batch, control, stop_signal);
-  const torch::Tensor total = counters.wait();
-  const auto* word = total.const_data_ptr<double>();
-
+  const Options& options = context_.options;
+  const Range batch = state_.sampler.next(static_cast<std::uint64_t>(options.batch));
+  note_samples(batch);
+  std::vector<double> words{stop_signal ? 1.0 : 0.0,
+                            team_.rank() == 0 ? static_cast<double>(control) : 0};
   StepResult result;
-  result.sums = {word[0], word[1], word[2]};
-  result.stop = word[3] > 0;
-  result.control = static_cast<unsigned>(word[4]);
-  if (options_.clip > 0) result.gradient_norm = clip_gradients(state_.parameters, options_.clip);
+  result.sums = logical_ ? logical_->step(batch, words) : reduce(batch, words);
+  result.stop = words[0] > 0;
+  result.control = static_cast<unsigned>(words[1]);
+  if (options.clip > 0) result.gradient_norm = clip_gradients(state_.parameters, options.clip);
   result.rate =
-      learning_rate(options_, state_.step, state_.sampler.position(), state_.sampler.size());
+      learning_rate(options, state_.step, state_.sampler.position(), state_.sampler.size());
   update(batch, result);
   record_.commit(state_.step, course_.committed_epoch);
   return result;

@@ -3,13 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <vector>
 
 #include "mpi_elastic/elastic_world.h"
 #include "trainer/course.h"
 #include "trainer/gradients.h"
+#include "trainer/logical_ranks.h"
+#include "trainer/passes.h"
 #include "trainer/sample_record.h"
 #include "trainer/team.h"
-#include "trainer/training_state.h"
 
 namespace bellows::trainer {
 
@@ -33,8 +36,8 @@ struct StepResult {
 
 class Stepper {
  public:
-  Stepper(const Options& options, const Dataset& dataset, const torch::Device& device,
-          TrainingState& state, Team& team, ElasticWorld& world, Course& course,
+  /// All must outlive it.
+  Stepper(const PassContext& context, Team& team, ElasticWorld& world, Course& course,
           SampleRecord& record);
 
   /// One step, collective. `control` counts on rank 0, `stop_signal` on any rank; every rank gets
@@ -44,20 +47,20 @@ class Stepper {
   StepResult step(unsigned control, bool stop_signal);
 
  private:
+  void note_samples(Range batch);
+  /// Forward and backward passes of this rank's share, with the sum over the ranks. Starts the sum
+  /// of the counters between the last two passes, so that it costs no time of its own.
+  Sums reduce(Range batch, std::vector<double>& words);
   void update(Range batch, StepResult& result);
-  /// Forward and backward passes of this rank's share; starts the sum of the counters between the
-  /// last two, so that it costs no time of its own.
-  Pending accumulate(Range batch, unsigned control, bool stop_signal);
 
-  const Options& options_;
-  const Dataset& dataset_;
-  torch::Device device_;
+  PassContext context_;
   TrainingState& state_;
   Team& team_;
   ElasticWorld& world_;
   Course& course_;
   SampleRecord& record_;
-  GradientReducer reducer_;
+  std::optional<GradientReducer> reducer_;  // one of the two
+  std::optional<LogicalRanks> logical_;
 };
 
 }  // namespace bellows::trainer

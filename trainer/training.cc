@@ -213,7 +213,7 @@ void Training::tell_progress() {
 }
 
 Outcome Training::run() {
-  Stepper stepper(options_, dataset_, device_, state_, team_, world_, course_, record_);
+  Stepper stepper({options_, dataset_, device_, state_}, team_, world_, course_, record_);
   state_.model->train();
   while (true) {
     if (course_.stopping) return stop();

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/passes.h"
+
+#include <algorithm>
+
+#include "trainer/batch.h"
+
+namespace bellows::trainer {
+
+void run_passes(const PassContext& context, std::span<const std::uint64_t> ids, double weight,
+                const std::function<void(const Sums&)>& before_last) {
+  const Options& options = context.options;
+  TrainingState& state = context.state;
+  const std::size_t micro =
+      options.micro_batch > 0 ? static_cast<std::size_t>(options.micro_batch) : ids.size();
+  Sums sums;
+  for (std::size_t first = 0; first < ids.size(); first += micro) {
+    const auto part = ids.subspan(first, std::min(micro, ids.size() - first));
+    state.model->draws() = {
+        options.seed, state.sampler.position().pass, {part.begin(), part.end()}};
+    const Batch samples = read_batch(context.dataset, Split::kTrain, part, context.device);
+    const Forward forward = run_forward(*state.model, samples);
+    sums.add({forward.loss.item<double>(), forward.correct.item<double>(),
+              static_cast<double>(samples.targets.numel())});
+    if (first + micro >= ids.size()) before_last(sums);
+    (forward.loss * weight).backward();
+  }
+}
+
+void reset_gradients(const TrainingState& state) {
+  for (const auto& [name, parameter] : state.parameters) parameter.mutable_grad().reset();
+}
+
+}  // namespace bellows::trainer
