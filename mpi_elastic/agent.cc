@@ -174,8 +174,7 @@ void Agent::register_world(const Message& message) {
       BindPolicy policy = bind_policy(job_.bind);
       // Several nodes on one machine would bind their ranks to the same cores; ranks that come and
       // go would have to be bound anew.
-      if (policy == BindPolicy::automatic &&
-          (world.machine_ranks > mine->count || job_.elastic)) {
+      if (policy == BindPolicy::automatic && (world.machine_ranks > mine->count || job_.elastic)) {
         policy = BindPolicy::none;
       }
       world.bindings = bind_ranks(topology_, static_cast<int>(mine->count), policy);

@@ -53,12 +53,12 @@ class Agent final : public HostUpcalls {
     Proc connected_as;  // by which it last began a session with us
     bool connected = false;
     bool finalized = false;
-    bool stopped = false;                        // the launcher has told it to end
-    bool elastic = false;                        // it uses ElasticWorld
-    bool dismissed = false;                      // asked to leave
+    bool stopped = false;                                      // the launcher has told it to end
+    bool elastic = false;                                      // it uses ElasticWorld
+    bool dismissed = false;                                    // asked to leave
     std::optional<SilenceWatch::Clock::time_point> suspended;  // seen stopped since
-    std::shared_ptr<RankProcess> process;        // null when it could not be started
-    std::shared_ptr<protocol::Channel> control;  // to its ElasticWorld
+    std::shared_ptr<RankProcess> process;                      // null when it could not be started
+    std::shared_ptr<protocol::Channel> control;                // to its ElasticWorld
   };
 
   // The coordinator's messages.

@@ -44,9 +44,10 @@ bool is_suspended(pid_t pid) {
 }  // namespace
 
 std::vector<std::string> Agent::joiner_environment() {
-  const auto running = static_cast<std::uint32_t>(
-      std::count_if(ranks_.begin(), ranks_.end(),
-                    [](const auto& rank) { return rank.second.process != nullptr; }));
+  const auto running =
+      static_cast<std::uint32_t>(std::count_if(ranks_.begin(), ranks_.end(), [](const auto& rank) {
+        return rank.second.process != nullptr;
+      }));
   RankPlace place;
   place.local_rank = running;
   place.local_size = running + 1;
@@ -100,8 +101,7 @@ void Agent::send_place(Rank& rank, bool urgent) {
   // What the rank has from its start need not be sent.
   const std::set<std::string> known(job_.program.environment.begin(),
                                     job_.program.environment.end());
-  std::erase_if(environment,
-                [&](const std::string& variable) { return known.contains(variable); });
+  std::erase_if(environment, [&](const std::string& variable) { return known.contains(variable); });
   Message order("world");
   order.head["epoch"] = world.spec.epoch;
   order.head["environment"] = json::value_from(environment);

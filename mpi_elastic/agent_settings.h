@@ -15,7 +15,7 @@ struct AgentSettings {
   std::string job;                     // BELLOWS_JOB: e.g. "4711" or "local-2301"
   double connect_seconds = 30;         // BELLOWS_CONNECT_SECONDS
   double rank_silence_seconds = 5;
-  double silence_seconds = 10;         // BELLOWS_SILENCE_SECONDS: then the other side is lost
+  double silence_seconds = 10;  // BELLOWS_SILENCE_SECONDS: then the other side is lost
 
   /// Reads the variables. Throws std::runtime_error naming the one that is missing or wrong.
   static AgentSettings from_environment();

@@ -150,10 +150,10 @@ class Coordinator {
     std::int64_t pid = 0;
     std::chrono::steady_clock::time_point started;
     bool connected = false;
-    bool elastic = false;        // it uses ElasticWorld
-    std::uint32_t entered = 0;   // newest epoch that it has entered
-    std::uint32_t left = 0;      // newest epoch that it has left
-    std::int64_t step = 0;       // as it last said
+    bool elastic = false;       // it uses ElasticWorld
+    std::uint32_t entered = 0;  // newest epoch that it has entered
+    std::uint32_t left = 0;     // newest epoch that it has left
+    std::int64_t step = 0;      // as it last said
     double samples_per_second = 0;
     std::optional<int> abort_status;
   };
@@ -209,7 +209,7 @@ class Coordinator {
   using Clock = std::chrono::steady_clock;
   Phase phase_ = Phase::entering;
   std::set<std::string> ready_nodes_;
-  std::set<std::string> departing_nodes_;  // whose agents were sent home and have not ended yet
+  std::set<std::string> departing_nodes_;    // whose agents were sent home and have not ended yet
   std::map<std::string, Arrival> arrivals_;  // by node
   AgentSettings agent_settings_;             // of all nodes, but for the name
   std::set<std::string> unregistered_;       // nodes that `registering` waits for
@@ -222,13 +222,13 @@ class Coordinator {
   bool change_again_ = false;  // when the present one is done
   bool ending_ = false;        // a member has ended of itself: the program is done
   int troubles_ = 0;           // epochs in a row that were needed although nobody had died
-  boost::asio::steady_timer declare_timer_, phase_limit_, trouble_timer_, join_timer_,
-      leave_timer_, departed_timer_;
+  boost::asio::steady_timer declare_timer_, phase_limit_, trouble_timer_, join_timer_, leave_timer_,
+      departed_timer_;
   bool declare_planned_ = false;
   std::deque<Event> events_;
   std::set<std::uint64_t> ready_joiners_;
-  std::set<std::string> broken_;   // namespaces in which somebody has died
-  std::set<Proc> announced_;       // as failed there, though alive: they have left
+  std::set<std::string> broken_;  // namespaces in which somebody has died
+  std::set<Proc> announced_;      // as failed there, though alive: they have left
   bool departed_planned_ = false;
   std::unique_ptr<ControlServer> control_;
   std::vector<Waiting> waiting_;

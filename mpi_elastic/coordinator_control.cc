@@ -122,8 +122,7 @@ void Coordinator::leave(const Message& request, ControlServer::Reply reply) {
   if (members.empty()) throw std::runtime_error("name the ranks or nodes that are to leave");
   for (const std::uint64_t member : members) {
     if (membership_.member(member)->state == MemberState::leaving) {
-      throw std::runtime_error(
-          fmt::format("rank {} is leaving already", ranks_.at(member).rank));
+      throw std::runtime_error(fmt::format("rank {} is leaving already", ranks_.at(member).rank));
     }
   }
   const std::string why_not = why_not_leave(members);
@@ -158,10 +157,10 @@ void Coordinator::answer_waiting() {
       refused.head["reason"] = "the new ranks did not come up; see what bellows-run says";
       waiting.reply(refused);
     } else {
-      waiting.reply(done(fmt::format(
-          "{} ranks {}; world {} has {} ranks on {} nodes",
-          waiting.joining ? in : waiting.members.size(), waiting.joining ? "joined" : "left",
-          world->epoch, world->size(), world->nodes.size())));
+      waiting.reply(done(fmt::format("{} ranks {}; world {} has {} ranks on {} nodes",
+                                     waiting.joining ? in : waiting.members.size(),
+                                     waiting.joining ? "joined" : "left", world->epoch,
+                                     world->size(), world->nodes.size())));
     }
     return true;
   });

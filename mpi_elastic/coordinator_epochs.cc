@@ -144,14 +144,14 @@ void Coordinator::world_stands() {
   phase_limit_.cancel();
   const WorldSpec& world = *membership_.newest();
   const auto now = Clock::now();
-  std::string text = fmt::format("world {}: {} ranks on {} nodes", world.epoch, world.size(),
-                                 world.nodes.size());
+  std::string text =
+      fmt::format("world {}: {} ranks on {} nodes", world.epoch, world.size(), world.nodes.size());
   if (!causes_.empty()) text += " (" + joined(causes_) + ")";
-  text += fmt::format("; declared after {:.0f} ms, known to all nodes after {:.0f} ms, entered "
-                      "after {:.0f} ms",
-                      1e3 * seconds_between(change_started_, declared_),
-                      1e3 * seconds_between(declared_, registered_),
-                      1e3 * seconds_between(registered_, now));
+  text += fmt::format(
+      "; declared after {:.0f} ms, known to all nodes after {:.0f} ms, entered "
+      "after {:.0f} ms",
+      1e3 * seconds_between(change_started_, declared_),
+      1e3 * seconds_between(declared_, registered_), 1e3 * seconds_between(registered_, now));
   note_event(change_kind_, text, seconds_between(change_started_, now));
   if (world.epoch > 1) {
     spdlog::warn("{}", text);
@@ -179,8 +179,7 @@ void Coordinator::forget_old_worlds() {
   const std::vector<std::string> forgotten = membership_.forget_before(epoch - 1);
   if (forgotten.empty()) return;
   std::erase_if(broken_, [this](const std::string& nspace) { return !membership_.world(nspace); });
-  std::erase_if(announced_,
-                [this](const Proc& proc) { return !membership_.world(proc.nspace); });
+  std::erase_if(announced_, [this](const Proc& proc) { return !membership_.world(proc.nspace); });
   Message forget("forget");
   forget.head["nspaces"] = json::value_from(forgotten);
   links_.send_to_all(forget);
@@ -210,9 +209,10 @@ void Coordinator::on_phase_limit() {
     (++strikes_[member] > 1 ? hopeless : late).push_back(member);
   }
   if (!hopeless.empty()) {
-    spdlog::warn("{} ranks do not come into the world {} within {} s (--change-timeout), for the "
-                 "second time; killing them",
-                 hopeless.size(), membership_.newest()->epoch, options_.change_seconds);
+    spdlog::warn(
+        "{} ranks do not come into the world {} within {} s (--change-timeout), for the "
+        "second time; killing them",
+        hopeless.size(), membership_.newest()->epoch, options_.change_seconds);
     kill_members(hopeless, false);
   } else if (!late.empty()) {
     change_world(fmt::format("world {} did not form within {} s", membership_.newest()->epoch,

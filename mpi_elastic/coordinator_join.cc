@@ -62,7 +62,8 @@ std::string Coordinator::node_for_joiner(const std::vector<std::string>& nodes) 
   if (!nodes.empty()) {
     for (const std::string& name : nodes) candidates.emplace_back(name, cores_of(name));
   } else {
-    for (const auto& [name, id] : membership_.nodes()) candidates.emplace_back(name, cores_of(name));
+    for (const auto& [name, id] : membership_.nodes())
+      candidates.emplace_back(name, cores_of(name));
     for (const Node& node : allocation_.nodes) {
       if (!membership_.has_node(node.name)) candidates.emplace_back(node.name, node.cpus);
     }

@@ -15,8 +15,7 @@ std::string Coordinator::why_not_leave(const std::vector<std::uint64_t>& members
   if (staying < members.size() + static_cast<std::size_t>(options_.elastic->first)) {
     return fmt::format("{} of {} ranks would stay, --elastic={}-{} needs {}",
                        staying - std::min(staying, members.size()), staying,
-                       options_.elastic->first, options_.elastic->second,
-                       options_.elastic->first);
+                       options_.elastic->first, options_.elastic->second, options_.elastic->first);
   }
   return "";
 }
@@ -44,9 +43,10 @@ void Coordinator::await_leavers() {
       if (ranks_.contains(member)) left.push_back(member);
     }
     if (failed || left.empty() || state_ != State::running) return;
-    spdlog::warn("{} ranks that were asked to leave have not ended within {} s "
-                 "(--change-timeout); killing them",
-                 left.size(), options_.change_seconds);
+    spdlog::warn(
+        "{} ranks that were asked to leave have not ended within {} s "
+        "(--change-timeout); killing them",
+        left.size(), options_.change_seconds);
     kill_members(left, true);
   });
 }

@@ -2,9 +2,8 @@
 // What is done when a member of a world that can change has ended.
 #include <spdlog/spdlog.h>
 
-#include <boost/json.hpp>
-
 #include <algorithm>
+#include <boost/json.hpp>
 
 #include "mpi_elastic/coordinator.h"
 
@@ -67,9 +66,9 @@ bool Coordinator::can_repair(std::string& why_not) const {
     }
   }
   if (left == 0 || (left < options_.elastic->first && !ending_)) {
-    why_not = fmt::format("{} ranks are left, --elastic={}-{} needs {}", left,
-                          options_.elastic->first, options_.elastic->second,
-                          options_.elastic->first);
+    why_not =
+        fmt::format("{} ranks are left, --elastic={}-{} needs {}", left, options_.elastic->first,
+                    options_.elastic->second, options_.elastic->first);
     return false;
   }
   return true;
@@ -85,20 +84,20 @@ void Coordinator::member_in_trouble(const Message& message) {
   if (found == ranks_.end() || newest == nullptr || epoch != newest->epoch) return;
   spdlog::info("rank {} in world {}: {}", found->second.rank, epoch, message.text("text"));
   trouble_timer_.expires_after(kTroubleWait);
-  trouble_timer_.async_wait([this, member, epoch, text = message.text("text")](
-                                const boost::system::error_code& failed) {
-    if (failed || state_ != State::running || declare_planned_) return;
-    const WorldSpec* world = membership_.newest();
-    if (world->epoch != epoch || !ranks_.contains(member)) return;
-    if (++troubles_ > kMostTroubles) {
-      spdlog::error("the world breaks again and again although nobody dies; stopping the job");
-      stop_ranks();
-      return;
-    }
-    member_left(member, epoch);
-    world_is_broken(world->nspace);
-    change_world(fmt::format("rank {}: {}", ranks_.at(member).rank, text), true);
-  });
+  trouble_timer_.async_wait(
+      [this, member, epoch, text = message.text("text")](const boost::system::error_code& failed) {
+        if (failed || state_ != State::running || declare_planned_) return;
+        const WorldSpec* world = membership_.newest();
+        if (world->epoch != epoch || !ranks_.contains(member)) return;
+        if (++troubles_ > kMostTroubles) {
+          spdlog::error("the world breaks again and again although nobody dies; stopping the job");
+          stop_ranks();
+          return;
+        }
+        member_left(member, epoch);
+        world_is_broken(world->nspace);
+        change_world(fmt::format("rank {}: {}", ranks_.at(member).rank, text), true);
+      });
 }
 
 void Coordinator::member_left(std::uint64_t member, std::uint32_t epoch) {

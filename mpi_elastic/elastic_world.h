@@ -4,8 +4,8 @@
 // (bellows-run, mpirun, srun).
 //
 //   outside ──open()──▶ entering ──▶ inside ──change()──▶ closing ──▶ entering …
-//      ▲                   │            │                    │
-//      └──── restart ◀─────┴────────────┴────────────────────┘        closing ──told to leave──▶ left
+//      ▲                   │            │                    │  └──told to leave──▶ the end
+//      └──── restart ◀─────┴────────────┴────────────────────┘
 //
 // A change is made by all members between two steps (change_wanted() says that one is due; the
 // program shares that word among its ranks), or by each member that meets an MpiError. Each state

@@ -97,6 +97,34 @@ TEST_F(ElasticMembers, ANewEpochHasTheLivingAndTheNew) {
   EXPECT_FALSE(members_.gone({"job@1", 1}));  // another name of a living member
 }
 
+TEST_F(ElasticMembers, JoinersAndLeaversAreAliveButInNoNewWorld) {
+  members_.set_state(1, MemberState::leaving);
+  const std::uint64_t joiner = members_.add_member("n1");
+  members_.set_state(joiner, MemberState::joining);
+  const WorldSpec& world = members_.declare_epoch();
+  EXPECT_THAT(world.members, ElementsAre(2, 3, 4, 5, 6));
+  EXPECT_EQ(members_.alive(), 7U);
+  EXPECT_THAT(members_.members_in(MemberState::leaving), ElementsAre(1));
+  EXPECT_THAT(members_.members_on("n1"), ElementsAre(3, 4, joiner));
+  EXPECT_FALSE(members_.gone({"job@1", 0}));
+  members_.set_state(joiner, MemberState::running);
+  EXPECT_THAT(members_.declare_epoch().members, ElementsAre(2, 3, 4, joiner, 5, 6));
+  members_.end_member(1, MemberState::finished);
+  members_.set_state(1, MemberState::running);  // nobody comes back from the dead
+  EXPECT_EQ(members_.member(1)->state, MemberState::finished);
+}
+
+TEST_F(ElasticMembers, OldEpochsAreForgotten) {
+  members_.declare_epoch();
+  members_.declare_epoch();
+  EXPECT_THAT(members_.forget_before(3), ElementsAre("job@1", "job@2"));
+  EXPECT_THAT(members_.forget_before(3), IsEmpty());
+  EXPECT_EQ(members_.world("job@1"), nullptr);
+  EXPECT_EQ(members_.newest()->epoch, 3U);
+  EXPECT_TRUE(members_.gone({"job@1", 0}));
+  EXPECT_THAT(members_.procs_of(1), ElementsAre(Proc{"job@3", 0}));
+}
+
 TEST_F(ElasticMembers, AnEpochNeedsSomeone) {
   for (const char* node : {"n1", "n2", "n3"}) members_.lose_node(node);
   EXPECT_THROW(members_.declare_epoch(), std::runtime_error);
@@ -126,6 +154,19 @@ class ElasticRendezvous : public ElasticMembers {
   }
   Rendezvous rendezvous_{members_};
 };
+
+TEST_F(ElasticRendezvous, NothingEndsWellInADoomedWorld) {
+  EXPECT_THAT(fence("n1"), IsEmpty());
+  const Results failed = rendezvous_.doom("job@1");
+  ASSERT_EQ(failed.size(), 1U);
+  EXPECT_TRUE(failed[0].member_dead);
+  EXPECT_THAT(failed[0].nodes, ElementsAre("n1"));
+  const Results late = fence("n2");
+  ASSERT_EQ(late.size(), 1U);
+  EXPECT_TRUE(late[0].member_dead);
+  members_.declare_epoch();
+  EXPECT_THAT(give("n1", CollectiveKind::fence, "next", {{"job@2", kAllRanks}}), IsEmpty());
+}
 
 TEST_F(ElasticRendezvous, AFenceEndsWhenEveryNodeIsIn) {
   EXPECT_THAT(fence("n3", "c"), IsEmpty());

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# A world that changes while its program goes on: deaths of all kinds, at all moments, and what
+# cannot be repaired. The program checks its own state after each change.
+export TIME_LIMIT=300
+. "$ROOT/tests/lib/launcher.sh"
+
+export BELLOWS_CONTROL_DIR=$PWD/control
+ctl() { timeout -k 1 "${LIMIT:-40}" bellows "$@"; }
+_steady() { [[ $(ctl status 2>/dev/null) == *": steady, epoch"* ]]; }
+# begin STEPS MIN-MAX ARGUMENTS…: elastic_steps in the background, its first world standing.
+begin() {
+  local steps=$1
+  shift
+  LIMIT=100 start --elastic "$@" elastic_steps --steps "$steps" --bytes 100000 --work 5
+  wait_until 30 _steady
+}
+# The state after STEPS steps, whatever happened on the way.
+undisturbed() { launch -n 2 elastic_steps --steps "$1" --bytes 100000 --work 0 | tail -n 1; }
+# expect_result STEPS: the job ends in order with the state of an undisturbed run, and clean.
+expect_result() {
+  expect_end 0
+  expect_equal "$(tail -n 1 <<<"$OUT")" "$(undisturbed "$1")"
+  expect_clean
+}
+# rank_pid RANK: its process, as the job says.
+rank_pid() { ctl status --json | python3 -c "
+import json, sys
+print(next(r['pid'] for r in json.load(sys.stdin)['ranks'] if r['rank'] == $1))"; }
+_size_is() { [[ $(ctl status) == *": steady, epoch "*", $1 rank"* ]]; }
+
+test_a_killed_rank_is_repaired() {
+  begin 400 1-4 -n 4 --local-nodes 2
+  kill -9 "$(rank_pid 2)"
+  wait_until 20 _size_is 3
+  expect_result 400
+  expect_contains "$ERR" "world 2: 3 ranks on 2 nodes (rank 2 on "
+  expect_contains "$ERR" "was killed by SIGKILL"
+}
+
+test_rank_0_is_repaired_like_any_other() {
+  begin 400 1-4 -n 3 --local-nodes 3
+  kill -9 "$(rank_pid 0)"
+  wait_until 20 _size_is 2
+  expect_result 400
+}
+
+test_all_but_one_may_die_at_once() {
+  begin 400 1-4 -n 4 --local-nodes 2
+  kill -9 "$(rank_pid 0)" "$(rank_pid 1)" "$(rank_pid 3)"
+  wait_until 20 _size_is 1
+  expect_result 400
+}
+
+test_an_aborted_rank_is_repaired() {
+  begin 400 1-4 -n 3
+  kill -ABRT "$(rank_pid 1)"
+  wait_until 20 _size_is 2
+  expect_result 400
+}
+
+test_a_killed_agent_is_a_lost_node() {
+  begin 500 1-4 -n 4 --local-nodes 2
+  kill -9 "$(agents | head -n 1)"
+  wait_until 20 _size_is 2
+  expect_end 0
+  expect_equal "$(tail -n 1 <<<"$OUT")" "$(undisturbed 500)"
+  expect_contains "$ERR" "was lost with its node"
+}
+
+test_a_stopped_rank_is_killed_after_a_while() {
+  begin 600 1-4 --rank-timeout 1 -n 3
+  local stopped
+  stopped=$(rank_pid 1)
+  kill -STOP "$stopped"
+  wait_until 20 _size_is 2
+  expect_gone "$stopped"
+  expect_result 600
+  expect_contains "$ERR" "gives no sign of life for 1 s (--rank-timeout); killing it"
+}
+
+test_a_rank_that_dies_before_its_first_world() {
+  LIMIT=60 start --elastic 1-4 -n 4 --local-nodes 2 sh -c '
+    [ "$OMPI_COMM_WORLD_RANK" = 2 ] && kill -9 $$
+    exec elastic_steps --steps 100 --bytes 100000 --work 5'
+  expect_result 100
+}
+
+test_deaths_as_the_first_world_forms() {
+  local i
+  for i in 0.05 0.1 0.15 0.2 0.3; do
+    LIMIT=60 start --elastic 1-4 -n 4 --local-nodes 2 sh -c "
+      [ \"\$OMPI_COMM_WORLD_RANK\" = 2 ] && { (sleep $i; kill -9 \$\$) & }
+      exec elastic_steps --steps 100 --bytes 100000 --work 5"
+    expect_result 100
+  done
+}
+
+test_a_joiner_that_dies_is_dropped() {
+  begin 600 1-6 -n 2 --local-nodes 2
+  ctl resize +1 --wait=0
+  # Whichever is no rank yet, or has just become one.
+  local joiner=
+  _started() { joiner=$(ranks | tail -n 1) && (($(ranks | wc -l) == 3)); }
+  wait_until 10 _started
+  kill -9 "$joiner"
+  wait_until 20 _size_is 2
+  expect_result 600
+}
+
+test_deaths_during_changes() {
+  begin 3000 1-6 -n 3 --local-nodes 2
+  local i
+  for i in 0 0.03 0.06 0.1 0.15; do
+    ctl resize +1 --wait=0
+    sleep "$i"
+    kill -9 "$(ranks | shuf -n 1)"
+    wait_until 40 _steady
+    ctl resize 3 || true
+    wait_until 40 _steady
+  done
+  expect_result 3000
+}
+
+test_the_world_shrinks_to_one_and_grows_again() {
+  begin 1000 1-4 -n 4 --local-nodes 2
+  expect_exit 0 ctl resize 1
+  expect_exit 0 ctl resize 4
+  expect_exit 0 ctl leave --ranks 0,1,2
+  expect_exit 0 ctl resize 3
+  expect_result 1000
+}
+
+test_too_few_ranks_end_the_job() {
+  begin 100000 2-4 -n 2
+  kill -9 "$(rank_pid 1)"
+  expect_end '!0'
+  expect_contains "$ERR" "1 ranks are left, --elastic=2-4 needs 2; stopping the job"
+  expect_clean
+}
+
+test_a_program_without_an_elastic_world_cannot_be_repaired() {
+  expect_exit '!0' launch --elastic 1-4 -n 3 mpi_survive 1
+  expect_contains "$ERR" "not ElasticWorld"
+  expect_clean
+}
+
+test_an_exit_code_of_the_program_is_the_jobs() {
+  expect_exit 2 launch --elastic 1-4 -n 3 elastic_steps --no-such-option
+  expect_exit 7 launch --elastic 1-4 -n 3 sh -c 'exit 7'
+  expect_clean
+}
+
+test_wrong_options_are_named() {
+  local wrong
+  for wrong in 0-4 4-2 x 3 1-4x -1-4 1- 99999999999-1; do
+    expect_exit 2 launch --elastic="$wrong" true
+    expect_contains "$ERR" "--elastic=$wrong: must be MIN-MAX"
+  done
+  expect_exit 2 launch --elastic 1-2 -n 3 true
+  expect_contains "$ERR" "-n 3 is more than --elastic=1-2 allows"
+  expect_exit 2 launch --elastic 1-2 --on-failure stop true
+  expect_contains "$ERR" "exclude each other"
+}
