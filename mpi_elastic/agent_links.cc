@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_elastic/agent_links.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -35,6 +37,8 @@ void AgentLinks::listen(std::pair<std::uint16_t, std::uint16_t> ports, bool loop
     const tcp::endpoint endpoint(address, static_cast<std::uint16_t>(port));
     acceptor_ = tcp::acceptor(io_);
     acceptor_.open(endpoint.protocol());
+    // Agents are children: they must not keep the port when this process dies.
+    fcntl(acceptor_.native_handle(), F_SETFD, FD_CLOEXEC);
     acceptor_.set_option(tcp::acceptor::reuse_address(true));
     acceptor_.bind(endpoint, failed);
     if (!failed) acceptor_.listen(asio::socket_base::max_listen_connections, failed);

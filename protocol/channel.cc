@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol/channel.h"
 
+#include <fcntl.h>
+
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/write.hpp>
 
@@ -22,7 +24,10 @@ std::string address_text(const asio::generic::stream_protocol::endpoint& generic
 
 }  // namespace
 
-Channel::Channel(Socket socket) : socket_(std::move(socket)) {}
+// A child process that inherited the connection would keep it open after this one has died.
+Channel::Channel(Socket socket) : socket_(std::move(socket)) {
+  fcntl(socket_.native_handle(), F_SETFD, FD_CLOEXEC);
+}
 
 std::shared_ptr<Channel> Channel::over(tcp::socket socket) {
   boost::system::error_code ignored;  // a slower connection is still a connection
