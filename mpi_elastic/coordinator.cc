@@ -256,6 +256,7 @@ void Coordinator::end_rank(std::uint64_t member, RankEnd end) {
   spdlog::info("{}", describe(end));
 
   not_entered_.erase(member);
+  leave_asked_.erase(member);
   if (ranks_.empty()) {
     finish();
   } else if (options_.elastic && state_ == State::running) {

@@ -85,6 +85,7 @@ class Coordinator {
   void on_phase_limit();
   void note_event(const std::string& kind, const std::string& text, double seconds);
   std::set<std::uint64_t> members_of_newest() const;
+  bool changes_anything() const;
   bool is_in_newest(std::uint64_t member) const;
   Message job_message() const;
 
@@ -114,6 +115,9 @@ class Coordinator {
   std::string why_not_leave(const std::vector<std::uint64_t>& members) const;
   void let_leave(const std::vector<std::uint64_t>& members);
   std::vector<std::uint64_t> members_to_shrink(int count) const;
+  void apply_leaves();
+  void check_leaves();
+  bool is_leaving(std::uint64_t member) const;
   void await_leavers();
   std::vector<std::uint64_t> members_staying() const;
   void release_empty_nodes();
@@ -227,8 +231,9 @@ class Coordinator {
   bool declare_planned_ = false;
   std::deque<Event> events_;
   std::set<std::uint64_t> ready_joiners_;
-  std::set<std::string> broken_;  // namespaces in which somebody has died
-  std::set<Proc> announced_;      // as failed there, though alive: they have left
+  std::set<std::uint64_t> leave_asked_;  // to be let go by the next change that adds nobody
+  std::set<std::string> broken_;         // namespaces in which somebody has died
+  std::set<Proc> announced_;             // as failed there, though alive: they have left
   bool departed_planned_ = false;
   std::unique_ptr<ControlServer> control_;
   std::vector<Waiting> waiting_;

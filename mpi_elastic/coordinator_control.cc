@@ -121,7 +121,7 @@ void Coordinator::leave(const Message& request, ControlServer::Reply reply) {
   members.erase(std::unique(members.begin(), members.end()), members.end());
   if (members.empty()) throw std::runtime_error("name the ranks or nodes that are to leave");
   for (const std::uint64_t member : members) {
-    if (membership_.member(member)->state == MemberState::leaving) {
+    if (is_leaving(member)) {
       throw std::runtime_error(fmt::format("rank {} is leaving already", ranks_.at(member).rank));
     }
   }
@@ -143,14 +143,21 @@ void Coordinator::wait_for(Waiting waiting, const Message& request) {
 
 void Coordinator::answer_waiting() {
   std::erase_if(waiting_, [this](const Waiting& waiting) {
-    std::size_t here = 0, in = 0;
+    std::size_t here = 0, in = 0, stay = 0;
     for (const std::uint64_t member : waiting.members) {
       const auto found = ranks_.find(member);
       if (found == ranks_.end()) continue;
       ++here;
+      if (!is_leaving(member)) ++stay;
       if (found->second.entered > 0 && phase_ == Phase::steady) ++in;
     }
     const WorldSpec* world = membership_.newest();
+    if (!waiting.joining && stay > 0) {
+      Message refused("refused");
+      refused.head["reason"] = "too few ranks would be left: others did not come up";
+      waiting.reply(refused);
+      return true;
+    }
     if (waiting.joining ? in < here : here > 0 || phase_ != Phase::steady) return false;
     if (waiting.joining && in == 0) {
       Message refused("refused");
@@ -197,7 +204,7 @@ Message Coordinator::status() const {
         {"member", member},
         {"node", who.node},
         {"pid", info.pid},
-        {"state", state_text(who.state)},
+        {"state", leave_asked_.contains(member) ? "leaving" : state_text(who.state)},
         {"step", info.step},
         {"seconds",
          info.pid > 0 ? std::chrono::duration<double>(now - info.started).count() : 0.0}});

@@ -68,6 +68,15 @@ void Coordinator::change_world(const std::string& cause, bool urgent) {
   });
 }
 
+bool Coordinator::changes_anything() const {
+  std::set<std::uint64_t> next;
+  for (const auto& [member, info] : ranks_) {
+    const MemberState state = membership_.member(member)->state;
+    if (state == MemberState::running || state == MemberState::planned) next.insert(member);
+  }
+  return urgent_ || next != members_of_newest();
+}
+
 void Coordinator::declare_world() {
   if (state_ != State::running) return;
   std::string why_not;
@@ -77,6 +86,8 @@ void Coordinator::declare_world() {
     return;
   }
   change_again_ = false;
+  apply_leaves();
+  if (!changes_anything()) return;
   if (urgent_) {
     for (const auto& [nspace, spec] : membership_.worlds()) {
       send_results(rendezvous_.doom(nspace));
@@ -168,7 +179,7 @@ void Coordinator::world_stands() {
   release_empty_nodes();
   if (change_again_) {
     change_again_ = false;
-    change_kind_ = "join";
+    change_kind_ = leave_asked_.empty() ? "join" : "leave";
     change_world("asked for meanwhile", false);
   }
 }

@@ -125,6 +125,7 @@ void Coordinator::ended_before_start(std::uint64_t member, RankEnd end) {
   if (ranks_.erase(member) == 0) return;
   spdlog::warn("{}", describe(end));
   note_event("join", describe(end), 0);
+  check_leaves();
   answer_waiting();
 }
 

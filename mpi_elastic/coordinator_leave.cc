@@ -23,13 +23,51 @@ std::string Coordinator::why_not_leave(const std::vector<std::uint64_t>& members
 void Coordinator::let_leave(const std::vector<std::uint64_t>& members) {
   std::vector<std::uint64_t> joiners;
   for (const std::uint64_t member : members) {
-    if (membership_.member(member)->state == MemberState::joining) joiners.push_back(member);
-    membership_.set_state(member, MemberState::leaving);
+    if (membership_.member(member)->state == MemberState::joining) {
+      joiners.push_back(member);
+    } else {
+      leave_asked_.insert(member);
+    }
   }
   if (!joiners.empty()) kill_members(joiners, true);
   if (joiners.size() == members.size()) return;
   if (phase_ == Phase::steady) change_kind_ = "leave";
   change_world(fmt::format("{} leave", members.size() - joiners.size()), false);
+}
+
+// As an epoch is declared. Whoever stays must hold the state when a leaver is let go: those who
+// come get it first, in an epoch of their own, and a repair lets nobody go.
+void Coordinator::apply_leaves() {
+  if (leave_asked_.empty()) return;
+  int staying = 0;
+  bool adds_members = false;
+  for (const auto& [member, info] : ranks_) {
+    if (membership_.member(member)->state != MemberState::running) continue;
+    adds_members = adds_members || !is_in_newest(member);
+    if (!leave_asked_.contains(member)) ++staying;
+  }
+  if (urgent_ || adds_members) {
+    change_again_ = true;
+    return;
+  }
+  if (staying < options_.elastic->first) return;  // until those who are still loading are in
+  for (const std::uint64_t member : leave_asked_) {
+    membership_.set_state(member, MemberState::leaving);
+  }
+  leave_asked_.clear();
+  change_kind_ = "leave";
+}
+
+// Joiners that the leavers were to make room for did not come.
+void Coordinator::check_leaves() {
+  if (leave_asked_.empty() ||
+      members_staying().size() >= static_cast<std::size_t>(options_.elastic->first)) {
+    return;
+  }
+  spdlog::warn("{} ranks stay that were asked to leave: too few would be left",
+               leave_asked_.size());
+  note_event("leave", "cancelled: too few ranks would be left", 0);
+  leave_asked_.clear();
 }
 
 void Coordinator::await_leavers() {
@@ -51,10 +89,15 @@ void Coordinator::await_leavers() {
   });
 }
 
+bool Coordinator::is_leaving(std::uint64_t member) const {
+  return leave_asked_.contains(member) || membership_.member(member)->state == MemberState::leaving;
+}
+
 std::vector<std::uint64_t> Coordinator::members_staying() const {
   std::vector<std::uint64_t> staying;
   for (const auto& [member, info] : ranks_) {
-    if (membership_.member(member)->state != MemberState::leaving) staying.push_back(member);
+    const bool leaves = is_leaving(member);
+    if (!leaves) staying.push_back(member);
   }
   return staying;
 }

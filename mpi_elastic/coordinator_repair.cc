@@ -39,6 +39,7 @@ void Coordinator::member_ended(std::uint64_t member, const RankEnd& end, MemberS
     ending_ = true;
     if (not_entered_.empty() && phase_ == Phase::entering) world_stands();
   }
+  check_leaves();
   answer_waiting();
   release_empty_nodes();
 }

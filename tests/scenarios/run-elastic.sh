@@ -162,3 +162,34 @@ test_wrong_options_are_named() {
   expect_exit 2 launch --elastic 1-2 --on-failure stop true
   expect_contains "$ERR" "exclude each other"
 }
+
+test_a_leaver_hands_over_to_those_who_come() {
+  begin 1500 1-4 -n 1
+  local i
+  for i in 1 2 3 4; do
+    # Both at once: the only one that has the state goes, another comes.
+    ctl resize +1 --wait=0
+    expect_exit 0 ctl leave --ranks 0
+    wait_until 20 _size_is 1
+  done
+  expect_result 1500
+}
+
+test_a_leave_is_cancelled_when_nobody_comes() {
+  begin 1000 2-4 -n 2
+  ctl resize +1 --wait=0
+  local joiner=
+  _started() { joiner=$(ranks | tail -n 1) && (($(ranks | wc -l) == 3)); }
+  wait_until 10 _started
+  kill -STOP "$joiner"
+  ctl leave --ranks 0 --wait=20 >leave.out 2>&1 &
+  local leaving=$!
+  sleep 0.3
+  kill -9 "$joiner"
+  CODE=0
+  wait "$leaving" || CODE=$?
+  # (The joiner may have been in already when it was stopped: then rank 0 has gone or stays.)
+  ((CODE == 1)) && expect_contains "$(<leave.out)" "too few ranks would be left"
+  wait_until 20 _size_is 2
+  expect_result 1000
+}
