@@ -34,7 +34,8 @@ start_training() {
     --data fashion-mnist:mnist --log-every 1 --metrics m.jsonl --record-samples used "$@"
   more_steps 3
 }
-_steps() { cat m.jsonl 2>/dev/null | grep -c '"event":"step"' || true; }
+_count() { grep -cs -- "$1" m.jsonl || [[ -e m.jsonl ]] || echo 0; }
+_steps() { _count '"event":"step"'; }
 _reached() { (($(_steps) >= $1)); }
 # more_steps COUNT: waits for them.
 more_steps() { wait_until 60 _reached $(($(_steps) + $1)); }
@@ -57,7 +58,7 @@ changed() {
   wait_until 60 _told "$1" "${2:-1}"
   more_steps 3
 }
-_told() { (($(cat m.jsonl | grep -c "\"event\":\"world\".*\"cause\":\"$1\"") >= $2)); }
+_told() { (($(_count "\"event\":\"world\".*\"cause\":\"$1\"") >= $2)); }
 # stop_training: by a signal; the state is in the folder c.
 stop_training() {
   kill -TERM "$LAUNCHER"
