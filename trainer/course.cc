@@ -26,10 +26,12 @@ Course::Note Course::note() const {
   note.ended = ended;
   note.settled_step = settled_step;
   note.evaluated_step = evaluated_step;
+  note.told_step = told_step;
   note.saved_step = saved_step;
   note.committed_epoch = committed_epoch;
   note.ranks = ranks;
   note.test = test;
+  note.evaluation_seconds = evaluation_seconds;
   note.started_ago = seconds_since(started);
   note.saved_ago = seconds_since(saved);
   note.worked_ago = seconds_since(worked);
@@ -46,10 +48,12 @@ void Course::take(const Note& note) {
   ended = note.ended != 0;
   settled_step = note.settled_step;
   evaluated_step = note.evaluated_step;
+  told_step = note.told_step;
   saved_step = note.saved_step;
   committed_epoch = note.committed_epoch;
   ranks = note.ranks;
   test = note.test;
+  evaluation_seconds = note.evaluation_seconds;
   started = ago(note.started_ago);
   saved = ago(note.saved_ago);
   worked = ago(note.worked_ago);
@@ -66,10 +70,12 @@ Course::Note combine(std::span<const Course::Note> notes, std::size_t leader) {
     all.stopping |= one.stopping;
     all.ended |= one.ended;
     all.settled_step = std::max(all.settled_step, one.settled_step);
+    all.told_step = std::max(all.told_step, one.told_step);
     all.saved_step = std::max(all.saved_step, one.saved_step);
     if (one.evaluated_step > all.evaluated_step) {
       all.evaluated_step = one.evaluated_step;
       all.test = one.test;
+      all.evaluation_seconds = one.evaluation_seconds;
     }
   }
   return all;

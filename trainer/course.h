@@ -20,10 +20,12 @@ struct Course {
   bool ended = false;                // the closing line is out
   std::int64_t settled_step = -1;    // evaluations and checkpoints due up to here are made
   std::int64_t evaluated_step = -1;  // `test` is of this step
+  std::int64_t told_step = -1;       // the evaluation of this step has been reported
   std::int64_t saved_step = -1;
   std::int64_t committed_epoch = 0;  // of the world that made the last step
   std::int64_t ranks = 0;            // of the last world
   Sums test;
+  double evaluation_seconds = 0;
   Clock::time_point started = Clock::now();
   Clock::time_point saved = Clock::now();
   Clock::time_point worked = Clock::now();  // end of the last step, evaluation or checkpoint
@@ -34,10 +36,12 @@ struct Course {
   /// The same as bytes, with durations for points in time, since each process has its own clock.
   struct Note {
     std::uint64_t begun = 0, ending = 0, stopping = 0, ended = 0;
-    std::int64_t settled_step = -1, evaluated_step = -1, saved_step = -1, committed_epoch = 0;
+    std::int64_t settled_step = -1, evaluated_step = -1, told_step = -1, saved_step = -1,
+                 committed_epoch = 0;
     std::int64_t ranks = 0;
     Sums test;
-    double started_ago = 0, saved_ago = 0, worked_ago = 0, first_done = 0, training_seconds = 0;
+    double evaluation_seconds = 0, started_ago = 0, saved_ago = 0, worked_ago = 0, first_done = 0,
+           training_seconds = 0;
     std::uint64_t trained_samples = 0;
   };
   Note note() const;

@@ -129,10 +129,21 @@ void Training::evaluate_now() {
   {
     const ElasticWorld::Update update(world_);
     course_.test = test;
+    course_.evaluation_seconds = seconds_since(start);
     course_.evaluated_step = state_.step;
   }
-  report_.evaluation(state_, test, seconds_since(start));
+  tell_evaluation();
 }
+
+/// Rank 0 may die before it has reported what the others know: then its successor does.
+void Training::tell_evaluation() {
+  if (course_.told_step == course_.evaluated_step) return;
+  report_.evaluation(state_, course_.test, course_.evaluation_seconds);
+  if (team_.rank() == 0) course_.told_step = course_.evaluated_step;
+}
+
+/// To be called after a collective that rank 0 has begun after its reports.
+void Training::reports_are_out() { course_.told_step = course_.evaluated_step; }
 
 /// Saves unless this step is saved already. Training goes on when it fails: the older checkpoints
 /// are still there. All ranks learn the outcome. What is no number is not saved: a run that resumed
@@ -153,6 +164,7 @@ bool Training::save() {
   }
   const auto outcome = team_.sum(std::vector{saved, finite ? 0.0 : 1.0});
   report_.pause_over();
+  reports_are_out();
   if (outcome[1] > 0)
     throw SharedError(kFailure,
                       fmt::format("the parameters after step {} are no longer finite: try "
@@ -188,6 +200,7 @@ Outcome Training::stop() {
 
 void Training::step(Stepper& stepper) {
   const StepResult result = stepper.step(decide(), stop_signal() != 0);
+  reports_are_out();
   if (!std::isfinite(result.sums.loss))
     throw SharedError(kFailure, fmt::format("the loss of step {} is {}: try a smaller --lr, or "
                                             "--clip; no checkpoint was made of it",
@@ -215,6 +228,7 @@ void Training::tell_progress() {
 Outcome Training::run() {
   Stepper stepper({options_, dataset_, device_, state_}, team_, world_, course_, record_);
   state_.model->train();
+  tell_evaluation();
   while (true) {
     if (course_.stopping) return stop();
     do_what_is_due();

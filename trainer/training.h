@@ -52,6 +52,8 @@ class Training {
   void step(Stepper& stepper);
   void do_what_is_due();
   void evaluate_now();
+  void tell_evaluation();
+  void reports_are_out();
   bool save();
   void close(const char* reason);
   Outcome finish();

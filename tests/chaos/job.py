@@ -164,6 +164,15 @@ class Job:
         self.holders -= {r["pid"] for r in named}
         return self.request(draw, "leave", "--ranks=" + ",".join(str(r["rank"]) for r in named))
 
+    def do_handover(self, draw):
+        """Those who leave have the state; nobody else has it yet."""
+        old = [r for r in self.ranks() if r["state"] == "running" and r["rank"] >= 0]
+        grown = self.request(draw, "resize", f"+{draw.randint(1, 3)}")
+        self.run_for(draw.choice([0, 0.1, 0.2, 0.3, 0.5]))
+        self.holders -= {r["pid"] for r in old}
+        return grown + "; " + self.request(
+            draw, "leave", "--ranks=" + ",".join(str(r["rank"]) for r in old))
+
     def signal(self, victims, number):
         hit = [r for r in victims if send(r["pid"], number)]
         return ", ".join(f"rank {r['rank']} (pid {r['pid']}, {r['state']})" for r in hit)

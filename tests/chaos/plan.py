@@ -16,6 +16,7 @@ KINDS = {
     "massacre": 8,  # several at once, up to all but one
     "node": 8,     # an agent, kill -9: its ranks die with it
     "stop": 6,     # SIGSTOP a rank, for good
+    "handover": 6,  # new ranks are asked for, and all others to leave
     "pause": 8,    # SIGSTOP a rank, and SIGCONT before anybody can hold it for dead
 }
 

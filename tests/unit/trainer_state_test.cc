@@ -13,6 +13,7 @@
 #include "trainer/course.h"
 #include "trainer/errors.h"
 #include "trainer/flat_state.h"
+#include "trainer/logical_ranks.h"
 #include "trainer/sample_record.h"
 #include "trainer/saved_image.h"
 #include "trainer/state_transfer.h"
@@ -224,6 +225,7 @@ TEST(CourseTest, WhatOneHasSeenDoneIsDone) {
   notes[0].evaluated_step = 5;
   notes[0].test = {1, 2, 3};
   notes[1].saved_step = 9;
+  notes[2].told_step = 4;
   notes[1].started_ago = 70;
   notes[1].committed_epoch = 4;
   notes[2].ended = 1;
@@ -231,11 +233,35 @@ TEST(CourseTest, WhatOneHasSeenDoneIsDone) {
   const Course::Note all = combine(notes, 1);
   EXPECT_EQ(all.evaluated_step, 5);
   EXPECT_EQ(all.test, (Sums{1, 2, 3}));
+  EXPECT_EQ(all.told_step, 4);
   EXPECT_EQ(all.saved_step, 9);
   EXPECT_EQ(all.started_ago, 70) << "the leader's clock";
   EXPECT_EQ(all.committed_epoch, 4);
   EXPECT_EQ(all.ended, 1);
   EXPECT_EQ(all.stopping, 0);
+}
+
+// ---- logical ranks ------------------------------------------------------------------------------
+
+TEST(LogicalRanksTest, TheSubtreesOfAllRanksMakeUpTheTree) {
+  for (std::uint64_t parts = 1; parts <= 17; ++parts)
+    for (int ranks = 1; ranks <= 19; ++ranks) {
+      std::uint64_t at = 0;
+      for (int rank = 0; rank < ranks; ++rank)
+        for (const Range& tree : subtrees(parts, share({0, parts}, rank, ranks))) {
+          EXPECT_EQ(tree.begin, at);
+          at = tree.end;
+        }
+      EXPECT_EQ(at, parts);
+    }
+}
+
+TEST(LogicalRanksTest, SubtreesAreNodesOfOneTree) {
+  EXPECT_EQ(subtrees(8, {0, 8}), (std::vector<Range>{{0, 8}}));
+  EXPECT_EQ(subtrees(8, {1, 7}), (std::vector<Range>{{1, 2}, {2, 4}, {4, 6}, {6, 7}}));
+  EXPECT_EQ(subtrees(5, {3, 5}), (std::vector<Range>{{3, 5}}));
+  EXPECT_EQ(subtrees(5, {2, 5}), (std::vector<Range>{{2, 3}, {3, 5}}));
+  EXPECT_TRUE(subtrees(5, {2, 2}).empty());
 }
 
 // ---- samples ------------------------------------------------------------------------------------
