@@ -76,8 +76,10 @@ class Record {
   void write(const char* event, const ElasticWorld& world, std::int64_t step,
              const std::string& more = "") const {
     if (file_ < 0) return;
-    const std::string line = std::string("{\"event\": \"") + event +
-                             "\", \"step\": " + std::to_string(step) +
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    const std::string line = std::string("{\"event\": \"") + event + "\", \"microseconds\": " +
+                             std::to_string(now / std::chrono::microseconds(1)) +
+                             ", \"step\": " + std::to_string(step) +
                              ", \"epoch\": " + std::to_string(world.epoch()) +
                              ", \"rank\": " + std::to_string(world.world().rank()) +
                              ", \"ranks\": " + std::to_string(world.world().size()) + more + "}\n";
