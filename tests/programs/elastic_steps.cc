@@ -77,12 +77,12 @@ class Record {
              const std::string& more = "") const {
     if (file_ < 0) return;
     const auto now = std::chrono::system_clock::now().time_since_epoch();
-    const std::string line = std::string("{\"event\": \"") + event + "\", \"microseconds\": " +
-                             std::to_string(now / std::chrono::microseconds(1)) +
-                             ", \"step\": " + std::to_string(step) +
-                             ", \"epoch\": " + std::to_string(world.epoch()) +
-                             ", \"rank\": " + std::to_string(world.world().rank()) +
-                             ", \"ranks\": " + std::to_string(world.world().size()) + more + "}\n";
+    const std::string line =
+        std::string("{\"event\": \"") + event +
+        "\", \"microseconds\": " + std::to_string(now / std::chrono::microseconds(1)) +
+        ", \"step\": " + std::to_string(step) + ", \"epoch\": " + std::to_string(world.epoch()) +
+        ", \"rank\": " + std::to_string(world.world().rank()) +
+        ", \"ranks\": " + std::to_string(world.world().size()) + more + "}\n";
     if (::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
       throw std::system_error(errno, std::generic_category(), "the record");
   }
