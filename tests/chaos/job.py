@@ -167,6 +167,8 @@ class Job:
     def do_handover(self, draw):
         """Those who leave have the state; nobody else has it yet."""
         old = [r for r in self.ranks() if r["state"] == "running" and r["rank"] >= 0]
+        if not old:
+            return ""
         grown = self.request(draw, "resize", f"+{draw.randint(1, 3)}")
         self.run_for(draw.choice([0, 0.1, 0.2, 0.3, 0.5]))
         self.holders -= {r["pid"] for r in old}
