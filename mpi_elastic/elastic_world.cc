@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "mpi_elastic/fault_point.h"
 #include "mpi_elastic/rank_control.h"
 
 namespace bellows {
@@ -46,7 +47,9 @@ class ElasticWorld::Impl {
       return;
     }
     const bool is_first = !is_joiner() && !saved_state();
+    elastic::fault_point("loaded");
     control->send(Message(is_first ? "elastic" : "ready"));
+    elastic::fault_point("ready");
     if (!is_first && !control->wait_for_change(kJoinLimit)) {
       throw ElasticError("not taken into the world within an hour; is bellows-run alive?");
     }
@@ -60,6 +63,7 @@ class ElasticWorld::Impl {
       if (cause != nullptr) throw *cause;
       throw ElasticError("this world cannot change: it was not started by bellows-run --elastic");
     }
+    elastic::fault_point("change");
     if (cause != nullptr) tell_trouble(cause->what());
     wait_for_change(cause);
     leave_present();
@@ -100,12 +104,14 @@ class ElasticWorld::Impl {
     Message left("left");
     left.head["epoch"] = control->epoch();
     control->send(left);
+    elastic::fault_point("left");
     try {
       if (world) world->close();
     } catch (const MpiError&) {  // with the dead there is no leaving in order
     }
     world.reset();
     end_pmix();
+    elastic::fault_point("closed");
   }
 
   /// Enters the newest epoch, or one that is declared while this one fails to form. False when
@@ -143,11 +149,13 @@ class ElasticWorld::Impl {
   void enter(const Place& place) {
     control->set_stage(Stage::entering, place.epoch);
     take_identity(place);
+    elastic::fault_point("entering");
     world.emplace(World::open());
     control->set_stage(Stage::inside, place.epoch);
     Message entered("entered");
     entered.head["epoch"] = place.epoch;
     control->send(entered);
+    elastic::fault_point("entered");
   }
 };
 

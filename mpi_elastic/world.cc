@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "mpi_elastic/fault_point.h"
+
 namespace bellows {
 
 namespace {
@@ -49,6 +51,7 @@ World World::open() {
   const int opened = MPI_Session_init(info, MPI_ERRORS_RETURN, &world.session_);
   MPI_Info_free(&info);
   check_mpi(opened, "MPI_Session_init");
+  elastic::fault_point("session");
 
   MPI_Group group = MPI_GROUP_NULL;
   check_mpi(MPI_Group_from_session_pset(world.session_, "mpi://WORLD", &group),
@@ -60,6 +63,7 @@ World World::open() {
                                  MPI_ERRORS_RETURN, &world.communicator_);
   MPI_Group_free(&group);
   check_mpi(created, "MPI_Comm_create_from_group");
+  elastic::fault_point("communicator");
   check_mpi(MPI_Comm_rank(world.communicator_, &world.rank_), "MPI_Comm_rank");
   check_mpi(MPI_Comm_size(world.communicator_, &world.size_), "MPI_Comm_size");
 

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "mpi_elastic/elastic_world.h"
+#include "mpi_elastic/fault_point.h"
 #include "tests/programs/steps_state.h"
 
 namespace {
@@ -37,6 +38,7 @@ using bellows::check_mpi;
 using bellows::ElasticWorld;
 using bellows::MpiError;
 using bellows::World;
+using bellows::elastic::fault_point;
 using bellows::steps::State;
 
 constexpr const char* kUsage = R"(usage: elastic_steps [--option VALUE]…
@@ -121,11 +123,13 @@ class Program {
 void Program::synchronise(ElasticWorld& elastic) {
   const World& world = elastic.world();
   std::vector<std::int64_t> steps(static_cast<std::size_t>(world.size()));
+  fault_point("compare");
   check_mpi(MPI_Allgather(&state_.step, 1, MPI_INT64_T, steps.data(), 1, MPI_INT64_T,
                           world.communicator()),
             "MPI_Allgather of the steps");
   const auto furthest = std::max_element(steps.begin(), steps.end());
   if (*furthest < 0) throw bellows::ElasticError("no member that has the state is left");
+  fault_point("compared");
   const bool same = std::all_of(steps.begin(), steps.end(), [&](auto s) { return s == *furthest; });
   if (!same) take_state(elastic, static_cast<int>(furthest - steps.begin()), *furthest);
   bellows::steps::check_content(state_, options_.batch);
@@ -151,6 +155,7 @@ void Program::take_state(ElasticWorld& elastic, int source, std::int64_t step) {
     check_mpi(MPI_Bcast(piece, static_cast<int>(std::min(kPiece, size - at)), MPI_DOUBLE, source,
                         world.communicator()),
               "MPI_Bcast of the state");
+    fault_point("transfer");
   }
   if (!behind) return;
   const ElasticWorld::Update update(elastic);
@@ -174,16 +179,20 @@ bool Program::step(ElasticWorld& elastic) {
   std::this_thread::sleep_for(std::chrono::milliseconds(options_.work));
   sums_[elements] = world.rank() == 0 && elastic.change_wanted() ? 1 : 0;
 
+  fault_point("share");
   const auto buckets = static_cast<std::size_t>(options_.buckets);
   for (std::size_t b = 0; b < buckets; ++b) {
     const std::size_t from = sums_.size() * b / buckets, to = sums_.size() * (b + 1) / buckets;
     check_mpi(MPI_Allreduce(MPI_IN_PLACE, &sums_[from], static_cast<int>(to - from), MPI_DOUBLE,
                             MPI_SUM, world.communicator()),
               "MPI_Allreduce of a step");
+    fault_point("bucket");
   }
+  fault_point("reduced");
   const ElasticWorld::Update update(elastic);
   bellows::steps::apply_step(state_, sums_.data());
   record_.write("commit", elastic, next);
+  fault_point("committed");
   return sums_[elements] > 0;
 }
 

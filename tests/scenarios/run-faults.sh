@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# A process dies at each place of the protocol (mpi_elastic/fault_point.h) while the world changes,
+# and at each place of a step. The state at the end is that of a job to which nothing happened.
+export TIME_LIMIT=300
+. "$ROOT/tests/lib/launcher.sh"
+
+export BELLOWS_CONTROL_DIR=$PWD/control
+readonly STEPS=250
+_steady() { [[ $(timeout 10 bellows status 2>/dev/null) == *": steady, epoch"* ]]; }
+undisturbed() { launch -n 2 elastic_steps --steps $STEPS --bytes 100000 | tail -n 1; }
+
+# play CHANGE PLACE[@EPOCH]: a job in which CHANGE is made, and somebody dies at PLACE.
+play() {
+  rm -f token
+  : >trace
+  BELLOWS_FAULT=$2 BELLOWS_FAULT_FILE=$PWD/token BELLOWS_FAULT_TRACE=$PWD/trace LIMIT=100 \
+    start --elastic 1-6 --change-timeout 8 -n 3 --local-nodes 2 \
+    elastic_steps --steps $STEPS --bytes 100000 --work 3
+  if [[ $1 != none ]]; then
+    wait_until 30 grep -q '^committed 1' trace
+    wait_until 30 _steady
+  fi
+  case $1 in
+    repair) kill -9 "$(ranks | shuf -n 1)" ;;
+    join) bellows resize +1 --wait=0 >/dev/null ;;
+    leave) bellows resize -1 --wait=0 >/dev/null ;;
+    none) ;;
+  esac
+  expect_end 0
+  expect_equal "$1 $2: $(tail -n 1 <<<"$OUT")" "$1 $2: $RESULT"
+  [[ -e token ]] || fail "$1: nobody came to $2"
+  expect_clean
+}
+
+test_deaths_in_a_repair() {
+  local place RESULT
+  RESULT=$(undisturbed)
+  for place in change left closed; do play repair $place; done
+  for place in entering session communicator entered compare compared share bucket reduced committed; do
+    play repair $place@2
+  done
+}
+
+test_deaths_in_a_join() {
+  local place RESULT
+  RESULT=$(undisturbed)
+  for place in loaded@0 ready@0 change left closed; do play join $place; done
+  for place in entering session communicator entered compare compared transfer share committed; do
+    play join $place@2
+  done
+}
+
+test_deaths_in_a_leave() {
+  local place RESULT
+  RESULT=$(undisturbed)
+  for place in change left closed; do play leave $place; done
+  for place in entering session communicator entered compare compared share committed; do
+    play leave $place@2
+  done
+}
+
+test_deaths_in_the_first_step() {
+  local place RESULT
+  RESULT=$(undisturbed)
+  for place in share bucket reduced committed compare; do play none $place; done
+}
+
+test_deaths_as_the_first_world_forms() {
+  local place RESULT
+  RESULT=$(undisturbed)
+  for place in loaded ready entering session communicator entered; do play none $place; done
+}
