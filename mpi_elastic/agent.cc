@@ -49,16 +49,15 @@ Agent::Agent(boost::asio::io_context& io, AgentSettings settings, std::uint32_t 
       beat_timer_(io),
       rank_silence_(std::chrono::duration_cast<SilenceWatch::Duration>(
           std::chrono::duration<double>(settings_.rank_silence_seconds))),
-      rank_timer_(io) {
+      rank_timer_(io),
+      return_timer_(io),
+      launcher_address_(channel_->remote_address()) {
   signals_.add(SIGUSR1);
   signals_.add(SIGUSR2);
 }
 
 AgentExit Agent::run() {
-  channel_->start([this](const Message& message) { receive(message); },
-                  [this](const std::string& reason) {
-                    end(AgentExit::lost_coordinator, "lost bellows-run: " + reason);
-                  });
+  talk_to_launcher();
   Message ready("ready");
   ready.head["cores"] = topology_.cores();
   channel_->send(ready);
@@ -86,12 +85,11 @@ void Agent::beat() {
   beat_timer_.async_wait([this](const boost::system::error_code& failed) {
     if (failed || ended_) return;
     silence_.tick();
-    if (silence_.silent(channel_->last_heard())) {
-      end(AgentExit::lost_coordinator,
-          "lost bellows-run: silent for more than " +
-              std::to_string(static_cast<int>(settings_.silence_seconds)) + " s");
-      return;
+    if (!away_ && silence_.silent(channel_->last_heard())) {
+      lost_launcher("silent for more than " +
+                    std::to_string(static_cast<int>(settings_.silence_seconds)) + " s");
     }
+    if (ended_) return;
     channel_->send(Message("ping"));
     beat();
   });
@@ -257,6 +255,7 @@ void Agent::fork_rank(Rank& entry, SpawnRequest request, const std::string& cpus
     started.head["pid"] = process.pid;
     started.head["cpus"] = cpus;
     channel_->send(started);
+    entry.started = SilenceWatch::Clock::now();
     if (ours.valid()) listen_to(member, ours.release());
     entry.process = std::make_shared<RankProcess>(
         io_, std::move(process),
@@ -289,7 +288,12 @@ void Agent::report_not_started(std::uint64_t member, const std::exception& faile
   exited.head["connected"] = false;
   exited.head["stopped"] = false;
   exited.head["error"] = failed.what();
+  report_end(member, std::move(exited));
+}
+
+void Agent::report_end(std::uint64_t member, Message exited) {
   channel_->send(exited);
+  ranks_.at(member).end = std::move(exited);
 }
 
 void Agent::rank_output(std::uint64_t member, RankProcess::Stream stream, std::string bytes) {
@@ -298,6 +302,7 @@ void Agent::rank_output(std::uint64_t member, RankProcess::Stream stream, std::s
   message.head["member"] = member;
   message.head["error"] = stream == RankProcess::Stream::err;
   channel_->send(message);
+  if (job_.elastic && settings_.grace_seconds > 0) output_kept_.push_back(std::move(message));
   if (!output_held_ && output_underway_ > kOutputHigh) {
     output_held_ = true;
     for (auto& [id, rank] : ranks_) {
@@ -307,6 +312,8 @@ void Agent::rank_output(std::uint64_t member, RankProcess::Stream stream, std::s
 }
 
 void Agent::output_taken(std::size_t bytes) {
+  // Messages are taken one by one, in their order.
+  if (!output_kept_.empty() && output_kept_.front().body.size() == bytes) output_kept_.pop_front();
   output_underway_ -= std::min(bytes, output_underway_);
   if (output_held_ && output_underway_ < kOutputLow) {
     output_held_ = false;
@@ -327,7 +334,7 @@ void Agent::rank_ended(std::uint64_t member, int status) {
   message.head["finalized"] = rank.finalized;
   message.head["connected"] = rank.connected;
   message.head["stopped"] = rank.stopped;
-  channel_->send(message);
+  report_end(member, std::move(message));
   // A rank that died is left to the library, which notices the end of its connection and then no
   // longer waits for it in collectives; deregistering it would keep the library from noticing.
   if (rank.finalized) host_.deregister(rank.connected_as);

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The agent of one node: it starts the ranks there, is their PMIx host, forwards their output, and
-// reports to the coordinator. When the coordinator is lost the ranks end with it.
+// reports to the coordinator. When the coordinator is lost the ranks end with it; those of an
+// elastic job go on for a while, in which another may take over.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "mpi_elastic/agent_settings.h"
+#include "mpi_elastic/greeting.h"
 #include "mpi_elastic/job_folder.h"
 #include "mpi_elastic/pmix_host.h"
 #include "mpi_elastic/rank_process.h"
@@ -53,9 +56,14 @@ class Agent final : public HostUpcalls {
     Proc connected_as;  // by which it last began a session with us
     bool connected = false;
     bool finalized = false;
-    bool stopped = false;                                      // the launcher has told it to end
-    bool elastic = false;                                      // it uses ElasticWorld
-    bool dismissed = false;                                    // asked to leave
+    bool stopped = false;                              // the launcher has told it to end
+    bool elastic = false;                              // it uses ElasticWorld
+    bool dismissed = false;                            // asked to leave
+    bool ready = false;                                // can be taken into a world
+    std::uint32_t entered = 0, left = 0, trouble = 0;  // newest epochs, as it said
+    SilenceWatch::Clock::time_point started;
+    std::optional<int> abort_status;
+    std::optional<protocol::Message> end;                      // what was reported of its end
     std::optional<SilenceWatch::Clock::time_point> suspended;  // seen stopped since
     std::shared_ptr<RankProcess> process;                      // null when it could not be started
     std::shared_ptr<protocol::Channel> control;                // to its ElasticWorld
@@ -69,6 +77,7 @@ class Agent final : public HostUpcalls {
   void start_rank(const World& world, std::uint32_t rank);
   void fork_rank(Rank& entry, SpawnRequest request, const std::string& cpus, bool takes_input);
   void report_not_started(std::uint64_t member, const std::exception& failed);
+  void report_end(std::uint64_t member, protocol::Message exited);
   void failed_elsewhere(const protocol::Message& message);
   void signal_ranks(const protocol::Message& message);
   void input(const protocol::Message& message);
@@ -86,6 +95,14 @@ class Agent final : public HostUpcalls {
   void listen_to(std::uint64_t member, int fd);
   void heard_from(std::uint64_t member, const protocol::Message& message);
   void look_for_silent_ranks();
+
+  // agent_gap.cc: the coordinator is lost, and another may come.
+  void talk_to_launcher();
+  void lost_launcher(const std::string& why);
+  void seek_launcher();
+  void launcher_answers(GreetingResult result);
+  void launcher_is_back(std::shared_ptr<protocol::Channel> channel);
+  protocol::Message report_to_new_launcher(std::size_t failed) const;
 
   // What the ranks do.
   void rank_output(std::uint64_t member, RankProcess::Stream stream, std::string bytes);
@@ -132,6 +149,7 @@ class Agent final : public HostUpcalls {
   boost::asio::steady_timer beat_timer_;
   SilenceWatch rank_silence_;
   boost::asio::steady_timer rank_timer_;
+  boost::asio::steady_timer return_timer_;
 
   Job job_;
   std::string entered_;                  // the newest world that ranks were told to enter
@@ -141,6 +159,11 @@ class Agent final : public HostUpcalls {
   std::map<Proc, std::string> modex_;
   std::size_t output_underway_ = 0;  // bytes sent and not yet taken by the coordinator
   bool output_held_ = false;
+  // Output that no coordinator has taken yet, for one that comes after it.
+  std::deque<protocol::Message> output_kept_;
+  bool away_ = false;  // without a coordinator
+  SilenceWatch::Clock::time_point away_until_;
+  std::string launcher_address_;
   bool ended_ = false;
   AgentExit exit_code_ = AgentExit::ok;
 };

@@ -163,6 +163,7 @@ void Agent::heard_from(std::uint64_t member, const Message& message) {
   if (type == "pong") {
     report.head["type"] = "progress";
   } else if (type == "ready") {
+    rank.ready = true;
     report.head["type"] = "member-ready";
     // One that has replaced its process goes where it was told to go before.
     const auto world = worlds_.find(rank.proc.nspace);
@@ -171,7 +172,10 @@ void Agent::heard_from(std::uint64_t member, const Message& message) {
     } else if (world != worlds_.end()) {
       send_place(rank, true);
     }
-  } else if (type != "elastic" && type != "entered" && type != "left" && type != "trouble") {
+  } else if (type == "entered" || type == "left" || type == "trouble") {
+    auto& epoch = type == "entered" ? rank.entered : type == "left" ? rank.left : rank.trouble;
+    epoch = static_cast<std::uint32_t>(message.number("epoch"));
+  } else if (type != "elastic") {
     spdlog::warn("unknown message \"{}\" from a rank", type);
     return;
   }

@@ -92,7 +92,8 @@ void AgentLinks::hello(const ChannelPtr& channel, const Challenge& challenge,
     return;
   }
   try {
-    welcome.head["node_id"] = events_.on_hello(node);
+    welcome.head["node_id"] =
+        events_.on_hello(node, message.head.contains("returning") && message.flag("returning"));
   } catch (const std::runtime_error& unwanted) {
     refuse(channel, unwanted.what());
     return;

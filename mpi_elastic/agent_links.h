@@ -21,8 +21,8 @@ class AgentLinks {
  public:
   struct Events {
     /// A node's agent has proved itself: returns the node's id, or throws std::runtime_error with
-    /// the reason for which it is not wanted.
-    std::function<std::uint32_t(const std::string& node)> on_hello;
+    /// the reason for which it is not wanted. `returning`: it has ranks of a launcher before.
+    std::function<std::uint32_t(const std::string& node, bool returning)> on_hello;
     std::function<void(const std::string& node, const protocol::Message&)> on_message;
     std::function<void(const std::string& node, const std::string& reason)> on_lost;
     /// A connection that was turned away.

@@ -18,12 +18,12 @@ std::string required(const char* name) {
   return value;
 }
 
-double seconds(const char* name, double otherwise) {
+double seconds(const char* name, double otherwise, bool may_be_zero = false) {
   const char* value = std::getenv(name);
   if (value == nullptr) return otherwise;
   char* end = nullptr;
   const double number = std::strtod(value, &end);
-  if (end == value || *end != '\0' || !(number > 0)) {
+  if (end == value || *end != '\0' || !(number > 0 || (may_be_zero && number == 0))) {
     throw std::runtime_error(std::string(name) + "='" + value + "' is no number of seconds");
   }
   return number;
@@ -46,6 +46,7 @@ AgentSettings AgentSettings::from_environment() {
   settings.silence_seconds = seconds("BELLOWS_SILENCE_SECONDS", settings.silence_seconds);
   settings.rank_silence_seconds =
       seconds("BELLOWS_RANK_SILENCE_SECONDS", settings.rank_silence_seconds);
+  settings.grace_seconds = seconds("BELLOWS_LAUNCHER_GRACE_SECONDS", settings.grace_seconds, true);
   return settings;
 }
 
@@ -62,12 +63,13 @@ void AgentSettings::add_to(std::vector<std::string>& environment) const {
   set_variable(environment, "BELLOWS_CONNECT_SECONDS", std::to_string(connect_seconds));
   set_variable(environment, "BELLOWS_SILENCE_SECONDS", std::to_string(silence_seconds));
   set_variable(environment, "BELLOWS_RANK_SILENCE_SECONDS", std::to_string(rank_silence_seconds));
+  set_variable(environment, "BELLOWS_LAUNCHER_GRACE_SECONDS", std::to_string(grace_seconds));
 }
 
 void AgentSettings::remove_from(std::vector<std::string>& environment) {
-  for (const char* name :
-       {"BELLOWS_NODE=", "BELLOWS_COORDINATOR=", "BELLOWS_SECRET=", "BELLOWS_JOB=",
-        "BELLOWS_CONNECT_SECONDS=", "BELLOWS_SILENCE_SECONDS=", "BELLOWS_RANK_SILENCE_SECONDS="}) {
+  for (const char* name : {"BELLOWS_NODE=", "BELLOWS_COORDINATOR=", "BELLOWS_SECRET=",
+                           "BELLOWS_JOB=", "BELLOWS_CONNECT_SECONDS=", "BELLOWS_SILENCE_SECONDS=",
+                           "BELLOWS_RANK_SILENCE_SECONDS=", "BELLOWS_LAUNCHER_GRACE_SECONDS="}) {
     remove_variables(environment, name);
   }
 }

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_elastic/agent_starter.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -13,7 +17,9 @@ AgentStarter::AgentStarter(boost::asio::io_context& io, std::string agent, bool 
 
 AgentStarter::~AgentStarter() {
   kill_all();
-  for (auto& [node, child] : processes_) waitpid(child->pid, nullptr, 0);
+  for (auto& [node, child] : processes_) {
+    if (child->ours) waitpid(child->pid, nullptr, 0);
+  }
 }
 
 // Explicit values for everything that a site's defaults (SLURM_* variables, slurm.conf) could turn
@@ -45,9 +51,24 @@ void AgentStarter::start(const AgentSettings& settings) {
   settings.add_to(request.environment);
   request.null_input = true;
   Process process = spawn(request);
-  auto child = std::make_unique<Child>(Child{process.pid, {io_, process.pidfd.release()}});
+  auto child = std::make_unique<Child>(Child{process.pid, {io_, process.pidfd.release()}, true});
   processes_[settings.node] = std::move(child);
   wait_for(settings.node);
+}
+
+bool AgentStarter::adopt(const std::string& node, pid_t pid, std::int64_t started) {
+  Fd pidfd(static_cast<int>(syscall(SYS_pidfd_open, pid, 0)));
+  // (Only now is it certain that the id stays with what it is looked up for.)
+  if (!pidfd.valid() || started == 0 || process_started(pid) != started) return false;
+  fcntl(pidfd.get(), F_SETFD, FD_CLOEXEC);
+  processes_[node] = std::make_unique<Child>(Child{pid, {io_, pidfd.release()}, false});
+  wait_for(node);
+  return true;
+}
+
+pid_t AgentStarter::pid_of(const std::string& node) const {
+  const auto found = processes_.find(node);
+  return found == processes_.end() ? 0 : found->second->pid;
 }
 
 void AgentStarter::wait_for(const std::string& node) {
@@ -57,13 +78,23 @@ void AgentStarter::wait_for(const std::string& node) {
       [this, node](const boost::system::error_code& failed) {
         if (failed) return;
         const auto ended = processes_.find(node);
+        const std::string name = slurm_ ? "srun" : "bellows-agent";
+        if (!ended->second->ours) {
+          pollfd state{ended->second->exit.native_handle(), POLLIN, 0};
+          if (poll(&state, 1, 0) == 0) {
+            wait_for(node);
+            return;
+          }
+          processes_.erase(ended);
+          on_end_(node, name + " has ended");
+          return;
+        }
         int status = 0;
         if (waitpid(ended->second->pid, &status, WNOHANG) != ended->second->pid) {
           wait_for(node);
           return;
         }
         processes_.erase(ended);
-        const std::string name = slurm_ ? "srun" : "bellows-agent";
         on_end_(node, WIFSIGNALED(status)
                           ? name + " was killed by " + signal_text(WTERMSIG(status))
                           : name + " ended with exit code " + std::to_string(WEXITSTATUS(status)));

@@ -28,6 +28,10 @@ class AgentStarter {
 
   /// Throws SpawnError.
   void start(const AgentSettings& settings);
+  /// Watches a process that another launcher has started. False when it has ended.
+  bool adopt(const std::string& node, pid_t pid, std::int64_t started);
+  /// Of the node's process; 0 when there is none.
+  pid_t pid_of(const std::string& node) const;
   std::size_t running() const { return processes_.size(); }
   /// Of the processes that run.
   std::vector<std::string> nodes() const;
@@ -39,6 +43,7 @@ class AgentStarter {
   struct Child {
     pid_t pid;
     boost::asio::posix::stream_descriptor exit;
+    bool ours = true;  // else its exit status is not for us
   };
   std::vector<std::string> command(const AgentSettings& settings) const;
   void wait_for(const std::string& node);

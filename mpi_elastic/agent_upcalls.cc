@@ -40,7 +40,8 @@ void Agent::on_finalized(const Proc& who) {
 }
 
 void Agent::on_abort(const Proc& who, int status, const std::string& text, OperationDone done) {
-  if (const Rank* rank = rank_of(who)) {
+  if (Rank* rank = rank_of(who)) {
+    rank->abort_status = status;
     Message message("abort");
     message.head["member"] = rank->member;
     message.head["status"] = status;
@@ -130,14 +131,16 @@ void Agent::on_modex(const Proc& whose, DataDone done) {
 void Agent::modex_wanted(const Message& message) {
   const std::int64_t number = message.number("for");
   const Proc whose{message.text("nspace"), message.number("rank")};
-  host_.local_modex(whose, [this, number](pmix_status_t status, std::string data) {
-    boost::asio::post(io_, [this, number, status, data = std::move(data)]() mutable {
-      Message reply("modex-here", std::move(data));
-      reply.head["for"] = number;
-      reply.head["found"] = status == PMIX_SUCCESS;
-      channel_->send(reply);
-    });
-  });
+  // Another coordinator would not know what it is the answer to.
+  host_.local_modex(
+      whose, [this, channel = channel_, number](pmix_status_t status, std::string data) {
+        boost::asio::post(io_, [channel, number, status, data = std::move(data)]() mutable {
+          Message reply("modex-here", std::move(data));
+          reply.head["for"] = number;
+          reply.head["found"] = status == PMIX_SUCCESS;
+          channel->send(reply);
+        });
+      });
 }
 
 void Agent::on_publish(PublishRequest request, OperationDone done) {

@@ -10,6 +10,7 @@
 
 #include "mpi_elastic/allocation.h"
 #include "mpi_elastic/coordinator.h"
+#include "mpi_elastic/job_file.h"
 #include "mpi_elastic/run_options.h"
 
 namespace {
@@ -40,12 +41,23 @@ int main(int argc, char** argv) {
       spdlog::set_pattern("bellows-run: [%T.%e] %v");
     }
     boost::asio::io_context io(1);
+    if (options.reattach) {
+      JobRecord left = read_job(*options.reattach);
+      left.options.start_seconds = options.start_seconds;
+      left.options.verbose = options.verbose;
+      left.options.tag_output = left.options.tag_output || options.tag_output;
+      Coordinator coordinator(io, std::move(left));
+      return coordinator.run();
+    }
     Allocation allocation = find_allocation(options);
     Coordinator coordinator(io, std::move(options), std::move(allocation));
     return coordinator.run();
   } catch (const UsageError& wrong) {
     spdlog::error("{} (bellows-run --help lists the options)", wrong.what());
     return 2;
+  } catch (const NoSuchJob& none) {
+    spdlog::error("{}", none.what());
+    return 3;
   } catch (const std::exception& failed) {
     spdlog::error("{}", failed.what());
     return 1;

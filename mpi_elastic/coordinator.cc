@@ -29,10 +29,11 @@ SilenceWatch::Duration duration(double seconds) {
   return std::chrono::duration_cast<SilenceWatch::Duration>(std::chrono::duration<double>(seconds));
 }
 
+constexpr std::string_view kNamespaces = "bellows-";
+
 // Several launchers in one job must not share a namespace.
-std::string namespace_base(const Allocation& allocation) {
-  const std::string base = "bellows-" + allocation.job;
-  return allocation.slurm ? base + "." + std::to_string(getpid()) : base;
+std::string name_of_job(const Allocation& allocation) {
+  return allocation.slurm ? allocation.job + "." + std::to_string(getpid()) : allocation.job;
 }
 
 std::string joined(const std::set<std::string>& names) {
@@ -44,15 +45,22 @@ std::string joined(const std::set<std::string>& names) {
 }  // namespace
 
 Coordinator::Coordinator(boost::asio::io_context& io, RunOptions options, Allocation allocation)
+    : Coordinator(io, std::move(options), allocation, protocol::random_hex(),
+                  name_of_job(allocation)) {
+  placed_ = place_ranks(allocation_, options_);
+}
+
+Coordinator::Coordinator(boost::asio::io_context& io, RunOptions options, Allocation allocation,
+                         std::string secret, const std::string& name)
     : io_(io),
       options_(std::move(options)),
       allocation_(std::move(allocation)),
-      placed_(place_ranks(allocation_, options_)),
-      secret_(protocol::random_hex()),
-      membership_(namespace_base(allocation_)),
+      secret_(std::move(secret)),
+      membership_(std::string(kNamespaces) + name),
       rendezvous_(membership_),
       links_(io, secret_, duration(options_.silence_seconds),
-             {.on_hello = [this](const std::string& node) { return agent_says_hello(node); },
+             {.on_hello = [this](const std::string& node,
+                                 bool returning) { return agent_says_hello(node, returning); },
               .on_message = [this](const std::string& node,
                                    const Message& message) { receive(node, message); },
               .on_lost = [this](const std::string& node,
@@ -77,12 +85,22 @@ Coordinator::Coordinator(boost::asio::io_context& io, RunOptions options, Alloca
       leave_timer_(io),
       departed_timer_(io) {
   for (const int number : {SIGQUIT, SIGUSR1, SIGUSR2}) signals_.add(number);
+  program_.arguments = options_.program;
+  program_.environment = own_environment();
+  program_.directory = options_.directory;
+  if (isatty(STDOUT_FILENO) != 0) set_variable(program_.environment, "BELLOWS_TTY", "1");
 }
+
+std::string Coordinator::job_name() const { return membership_.base().substr(kNamespaces.size()); }
 
 int Coordinator::run() {
   await_signal();
   open_control();
-  start_agents();
+  if (left_) {
+    reattach();
+  } else {
+    start_agents();
+  }
   io_.run();
   limit_.cancel();
   // What is left may wait for a reader that takes its time: a signal then ends this process.
@@ -106,11 +124,7 @@ void Coordinator::start_agents() {
   try {
     links_.listen(options_.ports, !allocation_.slurm);
     AgentSettings& settings = agent_settings_;
-    settings.secret = secret_;
-    settings.job = allocation_.job;
-    settings.connect_seconds = options_.start_seconds;
-    settings.silence_seconds = options_.silence_seconds;
-    settings.rank_silence_seconds = options_.rank_silence_seconds;
+    settings = settings_for_agents();
     const std::string port = ":" + std::to_string(links_.port());
     if (allocation_.slurm) {
       for (const std::string& address : own_addresses()) {
@@ -127,15 +141,31 @@ void Coordinator::start_agents() {
       settings.node = node;
       starter_.start(settings);
     }
+    keep_record();
     spdlog::info("starting {} agents, reachable at {}", placed_.size(), settings.addresses[0]);
   } catch (const std::runtime_error& failed) {
     fail_start(failed.what());
   }
 }
 
-std::uint32_t Coordinator::agent_says_hello(const std::string& node) {
+// But for the name of the node, and the addresses.
+AgentSettings Coordinator::settings_for_agents() const {
+  AgentSettings settings;
+  settings.secret = secret_;
+  settings.job = allocation_.job;
+  settings.connect_seconds = options_.start_seconds;
+  settings.silence_seconds = options_.silence_seconds;
+  settings.rank_silence_seconds = options_.rank_silence_seconds;
+  settings.grace_seconds = options_.grace_seconds;
+  return settings;
+}
+
+std::uint32_t Coordinator::agent_says_hello(const std::string& node, bool returning) {
   const bool expected =
-      (state_ == State::starting && awaited_.contains(node)) || arrivals_.contains(node);
+      state_ == State::reattaching
+          ? awaited_.contains(node)
+          : !returning && ((state_ == State::starting && awaited_.contains(node)) ||
+                           arrivals_.contains(node));
   if (!expected) throw std::runtime_error("no agent is expected on node " + node);
   return membership_.node_id(node);
 }
@@ -166,13 +196,8 @@ void Coordinator::agent_ready(const std::string& node, const Message& message) {
 }
 
 Message Coordinator::job_message() const {
-  Program program;
-  program.arguments = options_.program;
-  program.environment = own_environment();
-  program.directory = options_.directory;
-  if (isatty(STDOUT_FILENO) != 0) set_variable(program.environment, "BELLOWS_TTY", "1");
   Message job("job");
-  job.head["program"] = to_json(program);
+  job.head["program"] = to_json(program_);
   job.head["bind"] = options_.bind;
   job.head["gpus_per_rank"] = options_.gpus_per_rank;
   job.head["survives"] = options_.on_failure == OnFailure::go_on;
@@ -316,6 +341,12 @@ void Coordinator::agent_lost(const std::string& node, const std::string& reason)
     return;
   }
   ready_nodes_.erase(node);
+  if (state_ == State::reattaching) {  // it may come again
+    reports_.erase(node);
+    std::erase_if(held_messages_, [&](const auto& held) { return held.first == node; });
+    if (starter_.pid_of(node) != 0) awaited_.insert(node);
+    return;
+  }
   if (departing_nodes_.contains(node)) return;
   spdlog::warn("node {} is lost: {}", node, reason);
   starter_.kill_one(node);
@@ -329,6 +360,7 @@ void Coordinator::agent_lost(const std::string& node, const std::string& reason)
     end_rank(member, std::move(end));
   }
   membership_.lose_node(node);
+  keep_record();
 }
 
 void Coordinator::agent_process_ended(const std::string& node, const std::string& how) {
@@ -339,6 +371,8 @@ void Coordinator::agent_process_ended(const std::string& node, const std::string
   }
   if (state_ == State::finishing) {
     if (starter_.running() == 0) io_.stop();
+  } else if (state_ == State::reattaching) {
+    stop_awaiting(node);
   } else if (arrivals_.contains(node) && !links_.connected(node)) {
     node_failed_to_arrive(node, how);
   } else if (awaited_.contains(node) && !links_.connected(node)) {
@@ -387,6 +421,7 @@ void Coordinator::on_stop_limit() {
 void Coordinator::finish() {
   if (state_ == State::finishing) return;
   state_ = State::finishing;
+  job_file_.reset();
   control_.reset();
   for (const std::string& node : starter_.nodes()) {
     // It would not hear; but one that was sent home before is still cleaning up.
@@ -418,6 +453,10 @@ void Coordinator::forward_signal(int number) {
     return;
   }
   if (state_ == State::finishing) return;
+  if (state_ == State::reattaching) {
+    held_signals_.push_back(number);
+    return;
+  }
   if (number == SIGINT && last_interrupt_ && now - *last_interrupt_ < kSecondInterrupt) {
     spdlog::warn("interrupted twice: killing the ranks");
     killed_ = true;

@@ -10,7 +10,8 @@
 //                                              └─▶ finishing ◀── all ended   (agents go home) ─▶
 //                                              end
 //
-// Every state but `running` has a limit on its time.
+// Every state but `running` has a limit on its time. A coordinator that takes over a job begins
+// with `reattaching` and goes on to `running`, whatever the one before it was about.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -30,9 +31,11 @@
 #include "mpi_elastic/allocation.h"
 #include "mpi_elastic/control_server.h"
 #include "mpi_elastic/input.h"
+#include "mpi_elastic/job_file.h"
 #include "mpi_elastic/job_outcome.h"
 #include "mpi_elastic/membership.h"
 #include "mpi_elastic/name_service.h"
+#include "mpi_elastic/node_report.h"
 #include "mpi_elastic/output.h"
 #include "mpi_elastic/rendezvous.h"
 #include "mpi_elastic/run_options.h"
@@ -42,16 +45,24 @@ namespace bellows::elastic {
 class Coordinator {
  public:
   Coordinator(boost::asio::io_context& io, RunOptions options, Allocation allocation);
-  /// Runs the job. Returns the exit code for bellows-run.
+  /// For a job whose launcher has died.
+  Coordinator(boost::asio::io_context& io, JobRecord left);
+  /// Runs the job. Returns the exit code for bellows-run. Throws std::runtime_error when the job
+  /// cannot be taken over, since another launcher has it.
   int run();
 
  private:
-  enum class State { starting, registering, running, stopping, finishing };
+  enum class State { starting, reattaching, registering, running, stopping, finishing };
   using Message = protocol::Message;
+
+  Coordinator(boost::asio::io_context& io, RunOptions options, Allocation allocation,
+              std::string secret, const std::string& name);
+  std::string job_name() const;
 
   // coordinator.cc: the course of the job.
   void start_agents();
-  std::uint32_t agent_says_hello(const std::string& node);
+  AgentSettings settings_for_agents() const;
+  std::uint32_t agent_says_hello(const std::string& node, bool returning);
   void agent_ready(const std::string& node, const Message& message);
   void agent_lost(const std::string& node, const std::string& reason);
   void agent_process_ended(const std::string& node, const std::string& how);
@@ -72,6 +83,17 @@ class Coordinator {
   void on_start_limit();
   void on_stop_limit();
   void on_finish_limit();
+
+  // coordinator_reattach.cc: what is left to the next launcher, and what the last one has left.
+  void keep_record();
+  void reattach();
+  void hear_returning(const std::string& node, const Message& message);
+  void stop_awaiting(const std::string& node);
+  void rebuild();
+  void take_over_ranks(const std::vector<NodeReport>& reports, const FoundJob& found);
+  void replay(bool output);
+  void book_ends(const std::vector<NodeReport>& reports, const FoundJob& found);
+  void on_reattach_limit();
 
   // coordinator_epochs.cc: how one epoch of the world follows another.
   void change_world(const std::string& cause, bool urgent);
@@ -107,6 +129,7 @@ class Coordinator {
   void node_failed_to_arrive(const std::string& node, const std::string& why);
   void start_arrival(const std::string& node);
   void member_ready(const Message& message);
+  void joiner_ready(std::uint64_t member);
   void take_in_joiners();
   void ended_before_start(std::uint64_t member, RankEnd end);
   void dismiss_joiners();
@@ -155,6 +178,7 @@ class Coordinator {
     std::chrono::steady_clock::time_point started;
     bool connected = false;
     bool elastic = false;       // it uses ElasticWorld
+    bool ready = false;         // a joiner that has said so
     std::uint32_t entered = 0;  // newest epoch that it has entered
     std::uint32_t left = 0;     // newest epoch that it has left
     std::int64_t step = 0;      // as it last said
@@ -184,6 +208,7 @@ class Coordinator {
   Allocation allocation_;
   std::vector<std::pair<std::string, int>> placed_;  // node, ranks
   std::string secret_;
+  Program program_;
   Membership membership_;
   Rendezvous rendezvous_;
   NameService names_;
@@ -236,6 +261,13 @@ class Coordinator {
   std::set<Proc> announced_;             // as failed there, though alive: they have left
   bool departed_planned_ = false;
   std::unique_ptr<ControlServer> control_;
+  std::unique_ptr<JobFile> job_file_;
+
+  // While `reattaching`.
+  std::optional<JobRecord> left_;
+  std::map<std::string, NodeReport> reports_;                  // by node
+  std::deque<std::pair<std::string, Message>> held_messages_;  // with their nodes
+  std::vector<int> held_signals_;
   std::vector<Waiting> waiting_;
 };
 

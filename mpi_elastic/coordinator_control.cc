@@ -38,13 +38,14 @@ std::vector<std::string> names_in(const Message& request, const char* member) {
 }  // namespace
 
 void Coordinator::open_control() {
-  const std::string name = membership_.base().substr(std::string("bellows-").size());
+  const std::string name = job_name();
   try {
     control_ = std::make_unique<ControlServer>(
         io_, name, [this](const Message& request, ControlServer::Reply reply) {
           serve_control(request, std::move(reply));
         });
   } catch (const std::runtime_error& failed) {
+    if (left_) throw;  // another has taken the job over, or the first is not dead
     if (options_.elastic) spdlog::warn("no requests can be taken: {}", failed.what());
   }
 }
@@ -62,9 +63,9 @@ void Coordinator::serve_control(const Message& request, ControlServer::Reply rep
     throw std::runtime_error("the job was started without --elastic: its size is fixed");
   }
   if (state_ != State::running || ending_) {
-    throw std::runtime_error(state_ == State::starting || state_ == State::registering
-                                 ? "the job is still starting"
-                                 : "the job is ending");
+    const bool starts =
+        state_ == State::starting || state_ == State::registering || state_ == State::reattaching;
+    throw std::runtime_error(starts ? "the job is still starting" : "the job is ending");
   }
   if (type == "resize") {
     resize(request, std::move(reply));
@@ -177,10 +178,12 @@ Message Coordinator::status() const {
   Message status("status");
   json::object& head = status.head;
   const WorldSpec* world = membership_.newest();
-  head["job"] = membership_.base().substr(std::string("bellows-").size());
+  head["job"] = job_name();
   head["epoch"] = world != nullptr ? world->epoch : 0;
   if (state_ == State::starting || state_ == State::registering) {
     head["state"] = "starting";
+  } else if (state_ == State::reattaching) {
+    head["state"] = "reattaching";
   } else if (state_ != State::running || ending_) {
     head["state"] = "ending";
   } else {

@@ -97,6 +97,7 @@ void Coordinator::start_arrival(const std::string& node) {
   try {
     agent_settings_.node = node;
     starter_.start(agent_settings_);
+    keep_record();
   } catch (const std::runtime_error& failed) {
     node_failed_to_arrive(node, failed.what());
   }
@@ -112,6 +113,7 @@ void Coordinator::node_failed_to_arrive(const std::string& node, const std::stri
   if (arrival.empty()) return;
   starter_.kill_one(node);
   membership_.lose_node(node);
+  keep_record();
   for (const std::uint64_t member : arrival.mapped().members) {
     RankEnd end;
     end.node_lost = true;
@@ -140,6 +142,10 @@ void Coordinator::member_ready(const Message& message) {
     if (newest != nullptr && newest->epoch > 1) member_left(member, newest->epoch - 1);
     return;
   }
+  joiner_ready(member);
+}
+
+void Coordinator::joiner_ready(std::uint64_t member) {
   if (ending_) {
     kill_members({member}, true);
     return;

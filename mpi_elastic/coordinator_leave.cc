@@ -117,12 +117,14 @@ std::vector<std::uint64_t> Coordinator::members_to_shrink(int count) const {
 // A node that has no ranks any more is given back when its agent is gone.
 void Coordinator::release_empty_nodes() {
   if (state_ != State::running || !options_.elastic || phase_ != Phase::steady) return;
+  if (ending_) return;  // the agents know how their ranks have ended
   for (const std::string& node : std::set<std::string>(ready_nodes_)) {
     if (!membership_.members_on(node).empty() || arrivals_.contains(node)) continue;
     spdlog::info("node {} has no ranks any more; its agent goes", node);
     ready_nodes_.erase(node);
     departing_nodes_.insert(node);
     membership_.lose_node(node);
+    keep_record();
     links_.send(node, Message("finish"));
   }
 }

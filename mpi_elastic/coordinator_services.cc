@@ -33,6 +33,10 @@ Message answer_to(std::int64_t request, std::string body = {}) {
 }  // namespace
 
 void Coordinator::receive(const std::string& node, const Message& message) {
+  if (state_ == State::reattaching) {
+    hear_returning(node, message);
+    return;
+  }
   const std::string_view type = message.type();
   if (type == "output") {
     take_output(node, message);

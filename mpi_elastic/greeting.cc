@@ -4,8 +4,8 @@
 #include <boost/asio/connect.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <chrono>
-#include <functional>
 #include <optional>
+#include <utility>
 
 #include "mpi_elastic/network.h"
 #include "protocol/secret.h"
@@ -13,6 +13,7 @@
 namespace bellows::elastic {
 namespace asio = boost::asio;
 using asio::ip::tcp;
+using boost::system::error_code;
 using protocol::Channel;
 using protocol::Message;
 using Clock = std::chrono::steady_clock;
@@ -34,68 +35,108 @@ bool run_until(asio::io_context& io, Clock::time_point limit, const std::functio
   return true;
 }
 
-tcp::socket connect(asio::io_context& io, const std::string& address, Clock::time_point limit) {
-  const auto [host, port] = split_address(address);
-  tcp::resolver resolver(io);
-  const auto endpoints = resolver.resolve(host, port);
-  tcp::socket socket(io);
-  std::optional<boost::system::error_code> result;
-  asio::async_connect(
-      socket, endpoints,
-      [&](const boost::system::error_code& failed, const tcp::endpoint&) { result = failed; });
-  if (!run_until(io, limit, [&] { return result.has_value(); })) {
-    socket.close();
-    run_until(io, Clock::now() + kOneTry, [&] { return result.has_value(); });
-    throw std::runtime_error("no answer");
-  }
-  if (*result) throw std::runtime_error(result->message());
-  return socket;
-}
+// One try at one address.
+class Try : public std::enable_shared_from_this<Try> {
+ public:
+  Try(asio::io_context& io, const AgentSettings& settings, bool returning,
+      std::function<void(GreetingResult)> done)
+      : settings_(settings),
+        returning_(returning),
+        done_(std::move(done)),
+        resolver_(io),
+        socket_(io),
+        limit_(io) {}
 
-// One greeting over a connected socket.
-Welcome greet(asio::io_context& io, const AgentSettings& settings, tcp::socket socket,
-              Clock::time_point limit) {
-  struct State {
-    std::string challenge, nonce = protocol::random_hex();
-    std::optional<std::uint32_t> node_id;
-    std::string refused, closed;
-  };
-  const auto state = std::make_shared<State>();
-  const auto channel = Channel::over(std::move(socket));
-  channel->start(
-      [state, &settings, raw = channel.get()](const Message& message) {
-        if (message.type() == "challenge") {
-          state->challenge = message.text("nonce");
-          Message hello("hello");
-          hello.head["version"] = protocol::kVersion;
-          hello.head["nonce"] = state->nonce;
-          hello.head["proof"] =
-              protocol::proof(settings.secret, "agent", state->challenge, state->nonce);
-          hello.head["node"] = settings.node;
-          raw->send(hello);
-        } else if (message.type() == "welcome") {
-          const std::string expected =
-              protocol::proof(settings.secret, "coordinator", state->nonce, state->challenge);
-          if (!protocol::same_proof(message.text("proof"), expected)) {
-            state->closed = "it does not know this job's secret";
-          } else {
-            state->node_id = static_cast<std::uint32_t>(message.number("node_id"));
-          }
-        } else if (message.type() == "refused") {
-          state->refused = message.text("reason");
-        }
-      },
-      [state](const std::string& reason) { state->closed = reason; });
-  const bool answered = run_until(io, limit, [&] {
-    return state->node_id || !state->refused.empty() || !state->closed.empty();
-  });
-  if (state->node_id) return {channel, *state->node_id};
-  channel->close();
-  if (!state->refused.empty()) throw Refused(state->refused);
-  throw std::runtime_error(answered ? state->closed : "no answer to the greeting");
-}
+  void start(const std::string& address, Clock::time_point limit) {
+    limit_.expires_at(limit);
+    limit_.async_wait([self = shared_from_this()](const error_code& cancelled) {
+      if (!cancelled) self->fail(self->channel_ ? "no answer to the greeting" : "no answer");
+    });
+    try {
+      const auto [host, port] = split_address(address);
+      asio::async_connect(
+          socket_, resolver_.resolve(host, port),
+          [self = shared_from_this()](const error_code& failed, const tcp::endpoint&) {
+            if (failed) {
+              self->fail(failed.message());
+            } else if (self->done_) {
+              self->greet();
+            }
+          });
+    } catch (const std::exception& failed) {
+      fail(failed.what());
+    }
+  }
+
+ private:
+  void greet() {
+    channel_ = Channel::over(std::move(socket_));
+    channel_->start([self = shared_from_this()](const Message& message) { self->receive(message); },
+                    [self = shared_from_this()](const std::string& reason) { self->fail(reason); });
+  }
+
+  void receive(const Message& message) {
+    if (message.type() == "challenge") {
+      challenge_ = message.text("nonce");
+      Message hello("hello");
+      hello.head["version"] = protocol::kVersion;
+      hello.head["nonce"] = nonce_;
+      hello.head["proof"] = protocol::proof(settings_.secret, "agent", challenge_, nonce_);
+      hello.head["node"] = settings_.node;
+      hello.head["returning"] = returning_;
+      channel_->send(hello);
+    } else if (message.type() == "welcome") {
+      const std::string expected =
+          protocol::proof(settings_.secret, "coordinator", nonce_, challenge_);
+      if (!protocol::same_proof(message.text("proof"), expected)) {
+        fail("it does not know this job's secret");
+        return;
+      }
+      GreetingResult result;
+      result.node_id = static_cast<std::uint32_t>(message.number("node_id"));
+      result.channel = channel_;
+      finish(std::move(result));
+    } else if (message.type() == "refused") {
+      GreetingResult result;
+      result.refused = message.text("reason");
+      finish(std::move(result));
+    }
+  }
+
+  void fail(const std::string& reason) {
+    GreetingResult result;
+    result.failed = reason;
+    finish(std::move(result));
+  }
+
+  void finish(GreetingResult result) {
+    if (!done_) return;
+    const auto done = std::exchange(done_, nullptr);
+    limit_.cancel();
+    error_code ignored;
+    socket_.close(ignored);
+    const std::shared_ptr<Channel> channel = std::move(channel_);
+    if (channel && !result.channel) channel->close();
+    done(std::move(result));
+  }
+
+  const AgentSettings settings_;
+  const bool returning_;
+  std::function<void(GreetingResult)> done_;
+  tcp::resolver resolver_;
+  tcp::socket socket_;
+  asio::steady_timer limit_;
+  std::shared_ptr<Channel> channel_;
+  std::string challenge_, nonce_ = protocol::random_hex();
+};
 
 }  // namespace
+
+void greet_once(asio::io_context& io, const AgentSettings& settings, const std::string& address,
+                bool returning, std::chrono::steady_clock::time_point limit,
+                std::function<void(GreetingResult)> done) {
+  std::make_shared<Try>(io, settings, returning, std::move(done))->start(address, limit);
+}
 
 Welcome greet_coordinator(asio::io_context& io, const AgentSettings& settings) {
   const auto limit = Clock::now() + std::chrono::duration_cast<Clock::duration>(
@@ -104,20 +145,19 @@ Welcome greet_coordinator(asio::io_context& io, const AgentSettings& settings) {
   while (true) {
     tried.clear();
     for (const std::string& address : settings.addresses) {
-      const auto try_limit = std::min(limit, Clock::now() + kOneTry);
-      try {
-        return greet(io, settings, connect(io, address, try_limit), try_limit);
-      } catch (const Refused&) {
-        throw;
-      } catch (const std::exception& failed) {
-        if (!tried.empty()) tried += "; ";
-        tried += address + ": " + failed.what();
-      }
+      std::optional<GreetingResult> result;
+      greet_once(io, settings, address, false, std::min(limit, Clock::now() + kOneTry),
+                 [&](GreetingResult got) { result = std::move(got); });
+      // (A try has its own limit.)
+      run_until(io, Clock::time_point::max(), [&] { return result.has_value(); });
+      if (result->channel) return {result->channel, result->node_id};
+      if (!result->refused.empty()) throw Refused(result->refused);
+      tried += (tried.empty() ? "" : "; ") + address + ": " + result->failed;
     }
     if (Clock::now() + kBetween >= limit) break;
     asio::steady_timer pause(io, kBetween);
     bool over = false;
-    pause.async_wait([&](const boost::system::error_code&) { over = true; });
+    pause.async_wait([&](const error_code&) { over = true; });
     run_until(io, limit, [&] { return over; });
   }
   throw std::runtime_error(

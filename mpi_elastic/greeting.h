@@ -3,11 +3,13 @@
 // directions, before anything else is said.
 //
 //   coordinator  challenge {version, nonce}
-//   agent        hello     {version, nonce, proof, node}
+//   agent        hello     {version, nonce, proof, node, returning}
 //   coordinator  welcome   {proof, node_id}       or  refused {reason}
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -30,6 +32,21 @@ struct Welcome {
 /// Tries the coordinator's addresses in turn until one leads to it, for at most
 /// settings.connect_seconds. Throws Refused, or std::runtime_error that lists what was tried.
 Welcome greet_coordinator(boost::asio::io_context& io, const AgentSettings& settings);
+
+/// What became of one try: a channel, or one of the reasons.
+struct GreetingResult {
+  std::shared_ptr<protocol::Channel> channel;
+  std::uint32_t node_id = 0;
+  std::string refused;  // the coordinator, or whoever listens there, answered so
+  std::string failed;   // there was no proper answer
+};
+
+/// One try at one address, without blocking: `done` is called once, at the limit at the latest.
+/// `returning`: by an agent that has lost its coordinator.
+void greet_once(boost::asio::io_context& io, const AgentSettings& settings,
+                const std::string& address, bool returning,
+                std::chrono::steady_clock::time_point limit,
+                std::function<void(GreetingResult)> done);
 
 /// The coordinator's side of one greeting.
 class Challenge {

@@ -22,6 +22,27 @@ constexpr std::uint32_t kLastEpoch = 65535;
 
 std::uint32_t Membership::add_node(const std::string& name) { return nodes_[name] = next_node_++; }
 
+void Membership::restore_node(const std::string& name, std::uint32_t id) {
+  nodes_[name] = id;
+  next_node_ = std::max(next_node_, id + 1);
+}
+
+void Membership::restore_member(const Member& member) {
+  members_[member.id] = member;
+  next_member_ = std::max(next_member_, member.id + 1);
+}
+
+void Membership::restore_world(const WorldSpec& world) {
+  worlds_[world.nspace] = world;
+  if (world.epoch >= next_epoch_) {
+    next_epoch_ = world.epoch + 1;
+    newest_ = world.nspace;
+  }
+  for (const std::uint64_t member : world.members) {
+    next_member_ = std::max(next_member_, member + 1);
+  }
+}
+
 std::vector<std::uint64_t> Membership::lose_node(const std::string& name) {
   nodes_.erase(name);
   std::vector<std::uint64_t> lost;

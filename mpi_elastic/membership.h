@@ -44,6 +44,14 @@ class Membership {
   std::vector<std::uint64_t> lose_node(const std::string& name);
   bool has_node(const std::string& name) const { return nodes_.contains(name); }
 
+  /// For a job that is found running: nodes, members and worlds as they were known before. Ids and
+  /// epochs go on above the highest.
+  void restore_node(const std::string& name, std::uint32_t id);
+  void restore_member(const Member& member);
+  void restore_world(const WorldSpec& world);
+  std::uint32_t next_node() const { return next_node_; }
+  void set_next_node(std::uint32_t id) { next_node_ = id; }
+
   /// A new member on a known node.
   std::uint64_t add_member(const std::string& node);
   /// False when the member is unknown or had ended before.

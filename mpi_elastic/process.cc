@@ -14,6 +14,8 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -218,6 +220,22 @@ Process spawn(const SpawnRequest& request) {
     set_nonblocking(process.err);
   }
   return process;
+}
+
+// /proc/PID/stat: the 3rd field, after the name in brackets, is the state, the 22nd the start.
+std::int64_t process_started(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line;
+  std::getline(file, line);
+  const std::size_t name_end = line.rfind(')');
+  if (name_end == std::string::npos) return 0;
+  std::istringstream fields(line.substr(name_end + 1));
+  std::string field;
+  std::int64_t started = 0;
+  fields >> field;
+  if (field == "Z" || field == "X") return 0;
+  for (int i = 4; i < 22; ++i) fields >> field;
+  return fields >> started ? started : 0;
 }
 
 std::string signal_text(int number) {

@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <sys/types.h>
 
+#include <cstdint>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -67,6 +68,10 @@ Process spawn(const SpawnRequest& request);
 
 /// The file that execvp would run, by the PATH in `environment`; throws SpawnError.
 std::string find_program(const std::string& name, const std::vector<std::string>& environment);
+
+/// When a process was started, in the kernel's clock ticks: tells it from a later one of the same
+/// id. 0 when there is none, or it has ended.
+std::int64_t process_started(pid_t pid);
 
 /// "SIGKILL" for 9; "signal 77" for what has no name.
 std::string signal_text(int number);

@@ -43,6 +43,9 @@ class Rendezvous {
  public:
   explicit Rendezvous(const Membership& membership) : membership_(membership) {}
 
+  /// Groups are numbered from here on.
+  void contexts_from(std::uint64_t first) { next_context_ = first; }
+
   /// Returns what this contribution completed: nothing, or one result.
   std::vector<CollectiveResult> contribute(const std::string& node, Contribution contribution);
   /// Nothing that this namespace's processes wait for will come: what is pending fails, and so does

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mpi_elastic/requests.h"
 
+#include <algorithm>
 #include <boost/json.hpp>
 #include <utility>
 
@@ -26,8 +27,25 @@ void Requests::send(Message message, Answered answered) {
   channel_->send(message);
 }
 
+std::size_t Requests::move_to(std::shared_ptr<protocol::Channel> channel) {
+  channel_ = std::move(channel);
+  // What is called may ask again.
+  const auto collectives = std::exchange(collectives_, {});
+  const auto waiting = std::exchange(waiting_, {});
+  Message failed("collective-done");
+  failed.head["ok"] = false;
+  failed.head["context"] = 0;
+  for (const auto& [key, answered] : collectives) answered(failed);
+  Message nothing("answer");
+  nothing.head["found"] = false;
+  nothing.head["keys"] = boost::json::array{};
+  for (const auto& [request, answered] : waiting) answered(nothing);
+  return collectives.size() + waiting.size();
+}
+
 bool Requests::take(const Message& message) {
   if (message.type() == "collective-done") {
+    context_ = std::max(context_, static_cast<std::uint64_t>(message.number("context")));
     auto found = collectives_.extract(message.text("key"));
     if (!found.empty()) found.mapped()(message);
     return true;

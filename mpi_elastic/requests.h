@@ -27,6 +27,11 @@ class Requests {
                   std::string data, Answered answered);
   /// Any other request; "request" is added to the message.
   void send(protocol::Message message, Answered answered);
+  /// The highest context id of a group that has come in an answer.
+  std::uint64_t context() const { return context_; }
+  /// Goes on over another channel. What was asked over the one before will not be answered any
+  /// more: it fails (what was published counts as done). Returns how many requests that were.
+  std::size_t move_to(std::shared_ptr<protocol::Channel> channel);
   /// Takes an answer: false when the message is none, or nobody waits for it any more.
   bool take(const protocol::Message& message);
 
@@ -35,6 +40,7 @@ class Requests {
   std::map<std::int64_t, Answered> waiting_;
   std::map<std::string, Answered> collectives_;
   std::int64_t next_ = 1;
+  std::uint64_t context_ = 0;
 };
 
 }  // namespace bellows::elastic

@@ -18,6 +18,7 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: bellows-run [OPTIONS] PROGRAM [ARGUMENTS…]\n"
+    "       bellows-run --reattach JOB\n"
     "\n"
     "Starts an MPI program: on the nodes of the Slurm allocation it is called in, else here.\n";
 
@@ -57,7 +58,11 @@ po::options_description make_options() {
       "rank-timeout", po::value<double>()->value_name("SECONDS")->default_value(5),
       "without a sign of life after which a rank is killed (it is stopped, or its node starves)")(
       "change-timeout", po::value<double>()->value_name("SECONDS")->default_value(20),
-      "for a changed world to form before those who hold it up are replaced, then killed");
+      "for a changed world to form before those who hold it up are replaced, then killed")(
+      "launcher-grace", po::value<double>()->value_name("SECONDS")->default_value(60),
+      "how long the ranks go on when bellows-run has died, for another to take over; 0: they end "
+      "at once")("reattach", po::value<std::string>()->value_name("JOB"),
+                 "instead of a program: take over the elastic job of a bellows-run that has died");
   po::options_description other("Other");
   other.add_options()("agent", po::value<std::string>()->value_name("FILE"),
                       "bellows-agent [beside this program, else in PATH]")("help,h", "this text")(
@@ -81,12 +86,26 @@ int number(const po::variables_map& values, const char* name, int least, int mos
   return value;
 }
 
-double seconds(const po::variables_map& values, const char* name) {
+double seconds(const po::variables_map& values, const char* name, bool may_be_zero = false) {
   const double value = values[name].as<double>();
+  if (may_be_zero && value == 0) return 0;
   if (!(value >= 0.1) || value > 1e6) {
     throw UsageError("--" + std::string(name) + ": must be from 0.1 to 1000000 seconds");
   }
   return value;
+}
+
+// All else is as the job was started with.
+void check_reattach(const po::variables_map& values, bool program_named) {
+  if (program_named) throw UsageError("--reattach takes no program: the job has one");
+  for (const auto& [name, value] : values) {
+    const bool may_be_given =
+        name == "reattach" || name == "verbose" || name == "tag-output" || name == "start-timeout";
+    if (!value.defaulted() && !may_be_given) {
+      throw UsageError("--reattach and --" + name +
+                       " exclude each other: the job keeps what it was started with");
+    }
+  }
 }
 
 std::pair<std::uint16_t, std::uint16_t> port_range(const std::string& text) {
@@ -185,7 +204,12 @@ RunOptions parse_run_options(int argc, char** argv) {
     if (i == own && std::string_view(argv[i]) == "--") continue;
     options.program.emplace_back(argv[i]);
   }
-  if (options.program.empty()) throw UsageError("no program named");
+  if (values.contains("reattach")) {
+    check_reattach(values, !options.program.empty());
+    options.reattach = values["reattach"].as<std::string>();
+  } else if (options.program.empty()) {
+    throw UsageError("no program named");
+  }
   if (values.contains("ranks")) options.ranks = number(values, "ranks", 1, kMostRanks);
   if (values.contains("ranks-per-node")) {
     options.ranks_per_node = number(values, "ranks-per-node", 1, kMostRanks);
@@ -223,6 +247,7 @@ RunOptions parse_run_options(int argc, char** argv) {
   }
   options.rank_silence_seconds = seconds(values, "rank-timeout");
   options.change_seconds = seconds(values, "change-timeout");
+  options.grace_seconds = seconds(values, "launcher-grace", true);
   options.kill_wait_seconds = seconds(values, "kill-wait");
   options.start_seconds = seconds(values, "start-timeout");
   options.silence_seconds = seconds(values, "silence-timeout");

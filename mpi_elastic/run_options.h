@@ -33,6 +33,8 @@ struct RunOptions {
   std::optional<std::pair<int, int>> elastic;  // least and most ranks; without: a fixed world
   double rank_silence_seconds = 5;
   double change_seconds = 20;
+  double grace_seconds = 60;  // for which agents of an elastic job wait for another bellows-run
+  std::optional<std::string> reattach;  // the name of a job whose bellows-run has died
   double start_seconds = 60;
   double silence_seconds = 10;
   double kill_wait_seconds = 5;

@@ -181,7 +181,15 @@ int ElasticTraining::run() {
     }
   }
   let_waiting_threads_yield();
-  ElasticWorld world = ElasticWorld::open({[this](int file) { save_image(file); }});
+  try {
+    ElasticWorld world = ElasticWorld::open({[this](int file) { save_image(file); }});
+    return run_in(world);
+  } catch (const Dismissed&) {
+    return kSuccess;
+  }
+}
+
+int ElasticTraining::run_in(ElasticWorld& world) {
   while (true) {
     std::optional<MpiError> error;
     try {

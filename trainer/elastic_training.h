@@ -31,6 +31,7 @@ class ElasticTraining {
   void load(int local_rank);
   void prepare_to_join();
   void warm_up();
+  int run_in(ElasticWorld& world);  // in it and those that follow
   Outcome train_in(ElasticWorld& world);
   void enter_report(Team& team);
   void tell_of_change(const Gathering& gathering, ElasticWorld& world);

@@ -141,7 +141,7 @@ class ElasticLinks : public testing::Test {
       "s",
       std::chrono::seconds(60),
       {.on_hello =
-           [this](const std::string& node) {
+           [this](const std::string& node, bool /*returning*/) {
              if (node == "unwanted") throw std::runtime_error("no agent is expected");
              met_.push_back(node);
              return static_cast<std::uint32_t>(met_.size() + 6);

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The time without a coordinator. The ranks of an elastic job do not need one until something
+// changes: they go on, what they write and how they end is kept, and the agent calls at the same
+// address until another bellows-run answers (`bellows-run --reattach`), or the grace is over.
+#include <spdlog/spdlog.h>
+
+#include <boost/json.hpp>
+#include <set>
+
+#include "mpi_elastic/agent.h"
+#include "mpi_elastic/node_report.h"
+
+namespace bellows::elastic {
+using protocol::Message;
+using Clock = SilenceWatch::Clock;
+
+namespace {
+
+constexpr auto kOneTry = std::chrono::seconds(5);
+constexpr auto kBetweenTries = std::chrono::milliseconds(200);
+
+// Said by whoever has the port now, if that is not a launcher of this job.
+constexpr std::string_view kOtherJob = "wrong secret";
+
+}  // namespace
+
+void Agent::talk_to_launcher() {
+  channel_->start([this](const Message& message) { receive(message); },
+                  [this](const std::string& reason) { lost_launcher(reason); });
+}
+
+void Agent::lost_launcher(const std::string& why) {
+  if (ended_ || away_) return;
+  channel_->close();
+  if (!job_.elastic || settings_.grace_seconds <= 0) {
+    end(AgentExit::lost_coordinator, "lost bellows-run: " + why);
+    return;
+  }
+  spdlog::warn("lost bellows-run: {}; the ranks go on, for {} s if it does not come back", why,
+               settings_.grace_seconds);
+  away_ = true;
+  away_until_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                   std::chrono::duration<double>(settings_.grace_seconds));
+  seek_launcher();
+}
+
+void Agent::seek_launcher() {
+  if (ended_) return;
+  if (Clock::now() >= away_until_) {
+    end(AgentExit::lost_coordinator,
+        fmt::format("no bellows-run has come back within {} s (--launcher-grace)",
+                    settings_.grace_seconds));
+    return;
+  }
+  greet_once(io_, settings_, launcher_address_, true, std::min(away_until_, Clock::now() + kOneTry),
+             [this](GreetingResult result) { launcher_answers(std::move(result)); });
+}
+
+void Agent::launcher_answers(GreetingResult result) {
+  if (ended_) return;
+  if (result.channel) {
+    launcher_is_back(std::move(result.channel));
+  } else if (!result.refused.empty() && result.refused != kOtherJob) {
+    end(AgentExit::refused, "bellows-run refuses this agent: " + result.refused);
+  } else {
+    return_timer_.expires_after(kBetweenTries);
+    return_timer_.async_wait([this](const boost::system::error_code& failed) {
+      if (!failed) seek_launcher();
+    });
+  }
+}
+
+// Output first: the coordinator must have it when it learns that a rank has ended.
+void Agent::launcher_is_back(std::shared_ptr<protocol::Channel> channel) {
+  spdlog::warn("bellows-run is back");
+  channel_ = std::move(channel);
+  away_ = false;
+  talk_to_launcher();
+  for (const Message& output : output_kept_) channel_->send(output);
+  channel_->send(report_to_new_launcher(requests_.move_to(channel_)));
+}
+
+Message Agent::report_to_new_launcher(std::size_t failed) const {
+  NodeReport report;
+  report.node = settings_.node;
+  report.failed = failed;
+  report.context = requests_.context();
+  std::set<std::uint64_t> members;
+  for (const auto& [nspace, world] : worlds_) {
+    report.worlds.push_back(world.spec);
+    members.insert(world.spec.members.begin(), world.spec.members.end());
+  }
+  for (const auto& [member, rank] : ranks_) {
+    if (rank.end && !members.contains(member)) continue;  // nobody asks for it any more
+    RankReport one;
+    one.member = member;
+    one.pid = rank.process ? rank.process->pid() : 0;
+    one.seconds = std::chrono::duration<double>(Clock::now() - rank.started).count();
+    one.connected = rank.connected;
+    one.elastic = rank.elastic;
+    one.ready = rank.ready;
+    one.dismissed = rank.dismissed;
+    one.entered = rank.entered;
+    one.left = rank.left;
+    one.trouble = rank.trouble;
+    one.abort_status = rank.abort_status;
+    if (rank.end) one.end = rank.end->head;
+    report.ranks.push_back(std::move(one));
+  }
+  Message message("returned");
+  message.head["report"] = to_json(report);
+  return message;
+}
+
+}  // namespace bellows::elastic
