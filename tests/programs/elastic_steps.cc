@@ -235,7 +235,8 @@ void Program::run() {
   }
   try {
     world.close();
-  } catch (const MpiError&) {  // a peer died after all was done
+  } catch (const MpiError& error) {  // a peer died after all was done
+    std::fprintf(stderr, "elastic_steps: closing the world: %s\n", error.what());
   }
 }
 

@@ -97,7 +97,7 @@ std::vector<Action> path(const std::vector<Node>& nodes, std::size_t node) {
 }  // namespace
 
 std::uint64_t progress(const State& state) {
-  std::uint64_t sum = 1'000'000U * state.newest;
+  std::uint64_t sum = 1'000'000ULL * state.newest;
   for (const Rank& rank : state.ranks) {
     sum += rank.wanted_away;
     if (rank.life == Life::kUnborn) continue;
@@ -105,12 +105,12 @@ std::uint64_t progress(const State& state) {
       sum += 1'000'000;
       continue;
     }
-    sum += 1 + 10'000U * rank.epoch + 1'000U * static_cast<unsigned>(rank.stage);
+    sum += 1 + 10'000ULL * rank.epoch + 1'000ULL * static_cast<unsigned>(rank.stage);
     if (rank.stage == Stage::kOut) continue;
     const auto epoch = std::find_if(state.epochs.begin(), state.epochs.end(),
                                     [&](const Epoch& e) { return e.number == rank.epoch; });
     const Place& place = epoch->places[&rank - state.ranks.data()];
-    sum += rank.received + place.sent + 20U * place.attempt + place.posted +
+    sum += rank.received + place.sent + 20ULL * place.attempt + place.posted +
            static_cast<unsigned>(std::popcount(rank.completed));
   }
   return sum;

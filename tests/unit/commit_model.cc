@@ -160,7 +160,8 @@ void Model::receive(State& state, int r) const {
   Rank& rank = state.ranks[r];
   const Epoch& epoch = epoch_of(state, rank.epoch);
   int step = furthest_step(epoch);
-  if (shape_.rule == Rule::kSourceIsLowest) step = epoch.places[lowest_member(epoch)].said_step;
+  if (shape_.rule == Rule::kSourceIsLowest)
+    step = std::max<int>(epoch.places[lowest_member(epoch)].said_step, -1);
   if (shape_.rule == Rule::kInPlace || shape_.rule == Rule::kInPlaceInvalidFirst)
     rank.content[rank.received] = static_cast<std::int8_t>(step);
   if (++rank.received < kPieces) return;
