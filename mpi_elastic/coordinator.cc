@@ -106,9 +106,11 @@ int Coordinator::run() {
   // What is left may wait for a reader that takes its time: a signal then ends this process.
   signals_.clear();
   output_.flush();
-  const std::string summary = !start_failure_.empty() ? start_failure_ : outcome_.summary();
+  const bool failed = !start_failure_.empty() || !stop_reason_.empty();
+  const std::string own = !start_failure_.empty() ? start_failure_ : stop_reason_;
+  const std::string summary = failed ? own : outcome_.summary();
   if (!summary.empty()) spdlog::error("{}", summary);
-  return !start_failure_.empty() ? std::max(outcome_.exit_code(), 1) : outcome_.exit_code();
+  return failed ? std::max(outcome_.exit_code(), 1) : outcome_.exit_code();
 }
 
 void Coordinator::set_limit(double seconds, void (Coordinator::*on_limit)()) {
@@ -222,6 +224,7 @@ void Coordinator::start_ranks() {
   Message start("start");
   start.head["nspace"] = nspace_;
   links_.send_to_all(start);
+  for (auto& [member, info] : ranks_) info.holds_state = true;  // they begin it
   not_entered_ = members_of_newest();  // (in no time: programs may take long to load)
   change_started_ = declared_ = registered_ = Clock::now();
   change_kind_ = "start";

@@ -119,6 +119,7 @@ class Coordinator {
   void member_left(std::uint64_t member, std::uint32_t epoch);
   void world_is_broken(const std::string& nspace);
   void announce_departed();
+  void stop_job(const std::string& reason);
   void kill_members(const std::vector<std::uint64_t>& members, bool stop);
 
   // coordinator_join.cc
@@ -138,6 +139,7 @@ class Coordinator {
   std::string why_not_leave(const std::vector<std::uint64_t>& members) const;
   void let_leave(const std::vector<std::uint64_t>& members);
   std::vector<std::uint64_t> members_to_shrink(int count) const;
+  void member_in_step(std::uint64_t member);
   void apply_leaves();
   void check_leaves();
   bool is_leaving(std::uint64_t member) const;
@@ -178,6 +180,7 @@ class Coordinator {
     std::chrono::steady_clock::time_point started;
     bool connected = false;
     bool elastic = false;       // it uses ElasticWorld
+    bool holds_state = false;   // one of the first, or it has made or been given a step since
     bool ready = false;         // a joiner that has said so
     std::uint32_t entered = 0;  // newest epoch that it has entered
     std::uint32_t left = 0;     // newest epoch that it has left
@@ -228,6 +231,7 @@ class Coordinator {
   std::map<std::int64_t, ModexRequest> modex_;
   std::int64_t next_modex_ = 1;
   std::string start_failure_;
+  std::string stop_reason_;        // why the launcher itself has stopped the job
   bool uses_mpi_ = false;          // some rank has called MPI_Init
   bool died_before_init_ = false;  // some rank ended in failure without
   bool stop_planned_ = false;      // `limit_` will stop the ranks

@@ -81,8 +81,7 @@ void Coordinator::declare_world() {
   if (state_ != State::running) return;
   std::string why_not;
   if (!can_repair(why_not)) {
-    spdlog::error("{}; stopping the job", why_not);
-    stop_ranks();
+    stop_job(why_not);
     return;
   }
   change_again_ = false;
@@ -177,7 +176,7 @@ void Coordinator::world_stands() {
   await_leavers();
   answer_waiting();
   release_empty_nodes();
-  if (change_again_) {
+  if (change_again_ || !leave_asked_.empty()) {
     change_again_ = false;
     change_kind_ = leave_asked_.empty() ? "join" : "leave";
     change_world("asked for meanwhile", false);

@@ -181,12 +181,9 @@ void Coordinator::take_in_joiners() {
 
 // The program is done: what is still on its way in has nothing to do.
 void Coordinator::dismiss_joiners() {
-  std::vector<std::uint64_t> joiners = membership_.members_in(MemberState::joining);
+  std::vector<std::uint64_t> joiners;
   for (const auto& [member, info] : ranks_) {
-    if (info.entered == 0 && info.elastic && is_in_newest(member) &&
-        membership_.newest()->epoch > 1) {
-      joiners.push_back(member);
-    }
+    if (!info.holds_state) joiners.push_back(member);
   }
   if (!joiners.empty()) kill_members(joiners, true);
 }

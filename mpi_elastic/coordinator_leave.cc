@@ -40,22 +40,27 @@ void Coordinator::let_leave(const std::vector<std::uint64_t>& members) {
 void Coordinator::apply_leaves() {
   if (leave_asked_.empty()) return;
   int staying = 0;
-  bool adds_members = false;
+  bool all_hold_state = true;
   for (const auto& [member, info] : ranks_) {
     if (membership_.member(member)->state != MemberState::running) continue;
-    adds_members = adds_members || !is_in_newest(member);
-    if (!leave_asked_.contains(member)) ++staying;
+    if (leave_asked_.contains(member)) continue;
+    ++staying;
+    all_hold_state = all_hold_state && info.holds_state;
   }
-  if (urgent_ || adds_members) {
-    change_again_ = true;
-    return;
-  }
-  if (staying < options_.elastic->first) return;  // until those who are still loading are in
+  // Tried again when one says that it holds the state, and when the next world stands.
+  if (urgent_ || !all_hold_state || staying < options_.elastic->first) return;
   for (const std::uint64_t member : leave_asked_) {
     membership_.set_state(member, MemberState::leaving);
   }
   leave_asked_.clear();
   change_kind_ = "leave";
+}
+
+void Coordinator::member_in_step(std::uint64_t member) {
+  const auto found = ranks_.find(member);
+  if (found == ranks_.end() || found->second.holds_state) return;
+  found->second.holds_state = true;
+  if (!leave_asked_.empty()) change_world("others leave", false);
 }
 
 // Joiners that the leavers were to make room for did not come.

@@ -37,6 +37,7 @@ void Coordinator::member_ended(std::uint64_t member, const RankEnd& end, MemberS
     repair_after(end, member);
   } else {
     ending_ = true;
+    dismiss_joiners();
     if (not_entered_.empty() && phase_ == Phase::entering) world_stands();
   }
   check_leaves();
@@ -91,8 +92,7 @@ void Coordinator::member_in_trouble(const Message& message) {
         const WorldSpec* world = membership_.newest();
         if (world->epoch != epoch || !ranks_.contains(member)) return;
         if (++troubles_ > kMostTroubles) {
-          spdlog::error("the world breaks again and again although nobody dies; stopping the job");
-          stop_ranks();
+          stop_job("the world breaks again and again although nobody dies: " + text);
           return;
         }
         member_left(member, epoch);
@@ -140,6 +140,12 @@ void Coordinator::announce_departed() {
       links_.send_to_all(message);
     }
   });
+}
+
+void Coordinator::stop_job(const std::string& reason) {
+  stop_reason_ = reason;
+  spdlog::error("{}; stopping the job", reason);
+  stop_ranks();
 }
 
 void Coordinator::kill_members(const std::vector<std::uint64_t>& members, bool stop) {

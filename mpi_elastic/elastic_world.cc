@@ -188,7 +188,9 @@ ElasticWorld::Update::Update(ElasticWorld& world) : world_(world) {
   if (world_.impl_->control) world_.impl_->control->update_mutex().lock();
 }
 ElasticWorld::Update::~Update() {
-  if (world_.impl_->control) world_.impl_->control->update_mutex().unlock();
+  if (!world_.impl_->control) return;
+  world_.impl_->control->update_mutex().unlock();
+  world_.impl_->control->note_in_step();
 }
 
 bool is_joiner() { return std::getenv(elastic::kJoinerVariable) != nullptr; }

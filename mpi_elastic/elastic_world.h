@@ -81,8 +81,10 @@ class ElasticWorld {
   /// Throws ElasticError, MpiError.
   bool change(const MpiError* cause = nullptr);
 
-  /// While one exists the process does not replace itself: for the time in which the program's
-  /// state is half old, half new. Short.
+  /// Around everything that changes the program's state: a step's result, or the state that a
+  /// joiner is given. While one exists the process does not replace itself, and after the first in
+  /// an epoch the launcher knows that this process holds the state, so that others may leave.
+  /// Short.
   class Update {
    public:
     explicit Update(ElasticWorld& world);

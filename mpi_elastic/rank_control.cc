@@ -30,7 +30,7 @@ namespace {
 // computing: an error of MPI's wakes it as soon as it communicates.
 constexpr double kEnteringSeconds = 0.5;
 constexpr double kClosingSeconds = 1;
-constexpr double kInsideSeconds = 30;
+constexpr double kInsideSeconds = 15;
 constexpr double kUpdateSeconds = 5;  // for an update in hand to be done
 constexpr int kWatchMilliseconds = 50;
 
@@ -119,6 +119,14 @@ void RankControl::set_stage(Stage stage, std::uint32_t epoch) {
   stage_since_ = Clock::now().time_since_epoch().count();
 }
 
+void RankControl::note_in_step() {
+  const std::uint32_t epoch = epoch_;
+  if (in_step_.exchange(epoch) == epoch || stage_ != Stage::inside) return;
+  Message message("in-step");
+  message.head["epoch"] = epoch;
+  send(message);
+}
+
 void RankControl::set_progress(std::int64_t step, double samples_per_second) {
   step_ = step;
   speed_ = samples_per_second;
@@ -159,7 +167,7 @@ void RankControl::receive(const Message& message) {
     place_.epoch = epoch;
     place_.environment =
         boost::json::value_to<std::vector<std::string>>(message.head.at("environment"));
-    place_since_ = Clock::now();
+    if (newest_ <= epoch_) place_since_ = Clock::now();  // since when it should have left
     place_urgent_ = message.flag("urgent");
     newest_ = epoch;
   } else if (type == "leave") {

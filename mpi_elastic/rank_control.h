@@ -58,6 +58,8 @@ class RankControl {
   std::uint32_t epoch() const { return epoch_; }
   /// While it is held, the process is not replaced.
   std::mutex& update_mutex() { return update_; }
+  /// The program has got through an update in this epoch: it holds the state.
+  void note_in_step();
   void set_progress(std::int64_t step, double samples_per_second);
 
  private:
@@ -83,6 +85,7 @@ class RankControl {
   std::atomic<Stage> stage_ = Stage::outside;
   std::atomic<Clock::rep> stage_since_ = 0;
   std::atomic<std::uint32_t> epoch_ = 0;
+  std::atomic<std::uint32_t> in_step_ = 0;  // newest epoch of which it was said
   std::atomic<std::int64_t> step_ = 0;
   std::atomic<double> speed_ = 0;
   std::mutex update_;

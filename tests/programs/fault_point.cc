@@ -4,6 +4,8 @@
 //   BELLOWS_FAULT=NAME[@EPOCH]   die (SIGKILL) at this place, in this epoch or a later one (1);
 //                                0: before any, as joiners
 //   BELLOWS_FAULT_FILE=FILE      ... if FILE is not there yet: it is made by the one that dies
+//   BELLOWS_FAULT_FILES=PREFIX   ... each process once, as files PREFIX<pid> tell
+//   BELLOWS_FAULT_ACTION=hang    never come back, instead of dying
 //   BELLOWS_FAULT_TRACE=FILE     append the name of every place that is reached, and the epoch
 #include "mpi_elastic/fault_point.h"
 
@@ -35,6 +37,16 @@ void trace(const std::string& name, int epoch) {
   close(file);
 }
 
+// A process that has replaced itself has the same id, and has had its turn.
+bool is_my_turn() {
+  std::string path = variable("BELLOWS_FAULT_FILE");
+  if (path.empty()) path = variable("BELLOWS_FAULT_FILES") + std::to_string(getpid());
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) return false;
+  close(file);
+  return true;
+}
+
 }  // namespace
 
 extern "C" void bellows_fault_point(const char* name) {
@@ -45,7 +57,7 @@ extern "C" void bellows_fault_point(const char* name) {
   const int wanted = number_after(fault, 1);
   if (fault.substr(0, fault.find('@')) != name || epoch < wanted) return;
   if (wanted == 0 && epoch != 0) return;
-  const int file =
-      open(variable("BELLOWS_FAULT_FILE").c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (file >= 0) raise(SIGKILL);
+  if (!is_my_turn()) return;
+  if (variable("BELLOWS_FAULT_ACTION") != "hang") raise(SIGKILL);
+  while (true) pause();
 }
