@@ -6,13 +6,13 @@ export TIME_LIMIT=180
 
 # batch [SBATCH_ARGUMENTS…] -- SCRIPT: submits it with the programs in PATH; prints the job's id.
 batch() {
-  local arguments=() build
+  local arguments=() programs
   while [[ $1 != -- ]]; do
     arguments+=("$1")
     shift
   done
-  build=/bellows/$(realpath --relative-to="$ROOT" "$BUILD")
-  submit --no-kill --output='job-%j.out' "${arguments[@]}" --wrap "export PATH=$build/bin:$build/tests:\$PATH
+  programs=/bellows/$(realpath --relative-to="$ROOT" "$BUILD")
+  submit --no-kill --output='job-%j.out' "${arguments[@]}" --wrap "export PATH=$programs/bin:$programs/tests:\$PATH
 $2"
 }
 output() { on ctl cat "job-$1.out"; }
