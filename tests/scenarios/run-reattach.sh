@@ -319,3 +319,30 @@ test_what_cannot_be_taken_over_is_named() {
   kill -TERM "$LAUNCHER"
   expect_end '!0'
 }
+
+# Somebody else has the port in the meantime, and refuses whoever calls.
+test_a_stranger_at_the_port_does_not_end_the_ranks() {
+  begin 1000 1-4 -n 2 --local-nodes 2
+  local port stranger
+  port=$(listening_port)
+  lose_launcher
+  timeout 20 python3 -c "
+import socket, struct
+server = socket.create_server(('127.0.0.1', $port))
+open('stranger', 'w').close()
+refused = b'{\"type\": \"refused\", \"reason\": \"go away\"}'
+for i in range(20):
+    peer = server.accept()[0]
+    peer.sendall(struct.pack('>II', len(refused), 0) + refused)
+    peer.close()
+" &
+  stranger=$!
+  wait_until 10 test -e stranger
+  expect_exit 1 launch --reattach "local-$FIRST"
+  expect_contains "$ERR" "cannot listen on port $port"
+  wait "$stranger"
+  reattach
+  wait_until 20 _size_is 2
+  expect_contains "$(ctl status)" "steady, epoch 1, 2 ranks"
+  expect_result 1000
+}
