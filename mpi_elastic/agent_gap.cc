@@ -19,9 +19,6 @@ namespace {
 constexpr auto kOneTry = std::chrono::seconds(5);
 constexpr auto kBetweenTries = std::chrono::milliseconds(200);
 
-// Said by whoever has the port now, if that is not a launcher of this job.
-constexpr std::string_view kOtherJob = "wrong secret";
-
 }  // namespace
 
 void Agent::talk_to_launcher() {
@@ -60,7 +57,7 @@ void Agent::launcher_answers(GreetingResult result) {
   if (ended_) return;
   if (result.channel) {
     launcher_is_back(std::move(result.channel));
-  } else if (!result.refused.empty() && result.refused != kOtherJob) {
+  } else if (result.proved) {  // (Others may have the port meanwhile.)
     end(AgentExit::refused, "bellows-run refuses this agent: " + result.refused);
   } else {
     return_timer_.expires_after(kBetweenTries);

@@ -86,16 +86,18 @@ void AgentLinks::hello(const ChannelPtr& channel, const Challenge& challenge,
     refuse(channel, reason);
     return;
   }
+  // From here on a refusal is proved to be this job's, as a welcome would be.
+  const std::string proof = welcome.text("proof");
   const std::string node = message.text("node");
   if (links_.contains(node)) {
-    refuse(channel, "node " + node + " has an agent already");
+    refuse(channel, "node " + node + " has an agent already", proof);
     return;
   }
   try {
     welcome.head["node_id"] =
         events_.on_hello(node, message.head.contains("returning") && message.flag("returning"));
   } catch (const std::runtime_error& unwanted) {
-    refuse(channel, unwanted.what());
+    refuse(channel, unwanted.what(), proof);
     return;
   }
   strangers_.erase(channel);
@@ -113,10 +115,12 @@ void AgentLinks::hello(const ChannelPtr& channel, const Challenge& challenge,
   channel->send(welcome);
 }
 
-void AgentLinks::refuse(const ChannelPtr& channel, const std::string& reason) {
+void AgentLinks::refuse(const ChannelPtr& channel, const std::string& reason,
+                        const std::string& proof) {
   const std::string address = channel->remote_address();
   Message refused("refused");
   refused.head["reason"] = reason;
+  if (!proof.empty()) refused.head["proof"] = proof;
   channel->send(refused);
   channel->close_when_sent();
   strangers_.erase(channel);

@@ -49,7 +49,7 @@ class AgentLinks {
   void greet(const ChannelPtr& channel);
   void hello(const ChannelPtr& channel, const Challenge& challenge,
              const protocol::Message& message);
-  void refuse(const ChannelPtr& channel, const std::string& reason);
+  void refuse(const ChannelPtr& channel, const std::string& reason, const std::string& proof = "");
   void lose(const std::string& node, const std::string& reason);
   void beat();
 

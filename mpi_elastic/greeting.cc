@@ -86,9 +86,7 @@ class Try : public std::enable_shared_from_this<Try> {
       hello.head["returning"] = returning_;
       channel_->send(hello);
     } else if (message.type() == "welcome") {
-      const std::string expected =
-          protocol::proof(settings_.secret, "coordinator", nonce_, challenge_);
-      if (!protocol::same_proof(message.text("proof"), expected)) {
+      if (!is_proved(message)) {
         fail("it does not know this job's secret");
         return;
       }
@@ -99,8 +97,15 @@ class Try : public std::enable_shared_from_this<Try> {
     } else if (message.type() == "refused") {
       GreetingResult result;
       result.refused = message.text("reason");
+      result.proved = message.head.contains("proof") && is_proved(message);
       finish(std::move(result));
     }
+  }
+
+  bool is_proved(const Message& message) const {
+    return protocol::same_proof(
+        message.text("proof"),
+        protocol::proof(settings_.secret, "coordinator", nonce_, challenge_));
   }
 
   void fail(const std::string& reason) {

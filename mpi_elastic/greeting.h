@@ -38,6 +38,7 @@ struct GreetingResult {
   std::shared_ptr<protocol::Channel> channel;
   std::uint32_t node_id = 0;
   std::string refused;  // the coordinator, or whoever listens there, answered so
+  bool proved = false;  // the refusal is that of this job's coordinator
   std::string failed;   // there was no proper answer
 };
 

@@ -12,3 +12,18 @@ test_on_four_ranks() { expect_exit 0 bellows-run -n 4 trainer_ranks; }
 test_who_is_behind_gets_the_state_of_who_is_furthest() {
   for ranks in 1 2 3 4; do expect_exit 0 bellows-run -n "$ranks" trainer_transfer; done
 }
+
+# Batches of 50, 50, … and a last one with fewer samples than parts; more ranks than parts.
+test_logical_ranks_give_the_same_bits_on_any_number_of_ranks() {
+  # shellcheck source=../lib/train.sh
+  . "$ROOT/tests/lib/train.sh"
+  data
+  for ranks in 1 2 3 4 6; do
+    expect_exit 0 train "$ranks" --model cnn --data fashion-mnist:mnist --width 8 --batch 149 \
+      --steps 8 --micro-batch 20 --clip 1 --logical-ranks 5 --checkpoint-dir "c$ranks"
+    expect_exit 0 train "$ranks" --model resnet18 --norm batch --data cifar10:cifar --width 4 \
+      --batch 11 --steps 4 --logical-ranks 4 --checkpoint-dir "b$ranks"
+    expect_exit 0 bellows-ckpt diff c1/checkpoint-000000000008.h5 "c$ranks/checkpoint-000000000008.h5"
+    expect_exit 0 bellows-ckpt diff b1/checkpoint-000000000004.h5 "b$ranks/checkpoint-000000000004.h5"
+  done
+}

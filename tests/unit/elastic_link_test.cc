@@ -7,6 +7,7 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/json.hpp>
+#include <optional>
 #include <thread>
 
 #include "mpi_elastic/agent_links.h"
@@ -135,14 +136,16 @@ class ElasticLinks : public testing::Test {
   }
 
   asio::io_context io_, agent_io_;
+  bool returning_ = false;
   std::vector<std::string> met_, heard_, lost_, refused_;
   AgentLinks links_{
       io_,
       "s",
       std::chrono::seconds(60),
       {.on_hello =
-           [this](const std::string& node, bool /*returning*/) {
+           [this](const std::string& node, bool returning) {
              if (node == "unwanted") throw std::runtime_error("no agent is expected");
+             returning_ = returning;
              met_.push_back(node);
              return static_cast<std::uint32_t>(met_.size() + 6);
            },
@@ -190,6 +193,48 @@ TEST_F(ElasticLinks, ANodeThatIsNotExpectedOrThereAlreadyIsRefused) {
   EXPECT_EQ(greet(settings("n1"), &first), "welcome 7");
   EXPECT_EQ(greet(settings("n1")), "refused: node n1 has an agent already");
   EXPECT_TRUE(links_.connected("n1"));
+}
+
+// An agent that has lost its launcher ends its ranks at the word of this job's launcher only.
+TEST_F(ElasticLinks, ARefusalIsProvedIfTheSecretIsRight) {
+  const auto call = [this](const AgentSettings& who) {
+    std::optional<GreetingResult> result;
+    greet_once(io_, who, who.addresses[0], true,
+               std::chrono::steady_clock::now() + std::chrono::seconds(60),
+               [&](GreetingResult got) { result = std::move(got); });
+    run_until([&] { return result.has_value(); });
+    return *result;
+  };
+  GreetingResult result = call(settings("unwanted"));
+  EXPECT_EQ(result.refused, "no agent is expected");
+  EXPECT_TRUE(result.proved);
+  result = call(settings("n1", "guess"));
+  EXPECT_EQ(result.refused, "wrong secret");
+  EXPECT_FALSE(result.proved);
+  EXPECT_FALSE(returning_);
+  result = call(settings("n1"));
+  EXPECT_TRUE(result.channel != nullptr);
+  EXPECT_EQ(result.node_id, 7U);
+  EXPECT_TRUE(returning_);
+  result.channel->close();
+  AgentSettings nowhere = settings("n1");
+  nowhere.addresses = {"127.0.0.1:1"};
+  result = call(nowhere);
+  EXPECT_EQ(result.failed, "Connection refused");
+  EXPECT_FALSE(result.proved || result.channel);
+}
+
+TEST_F(ElasticLinks, AGreetingHasALimit) {
+  // Somebody listens there and says nothing.
+  tcp::acceptor silent(io_, {asio::ip::address_v4::loopback(), 0});
+  AgentSettings who = settings("n1");
+  who.addresses = {"127.0.0.1:" + std::to_string(silent.local_endpoint().port())};
+  std::optional<GreetingResult> result;
+  greet_once(io_, who, who.addresses[0], true,
+             std::chrono::steady_clock::now() + std::chrono::milliseconds(50),
+             [&](GreetingResult got) { result = std::move(got); });
+  run_until([&] { return result.has_value(); });
+  EXPECT_EQ(result->failed, "no answer to the greeting");
 }
 
 TEST_F(ElasticLinks, StrangersAreClosedAndHarmNobody) {
