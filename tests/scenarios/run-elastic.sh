@@ -27,6 +27,7 @@ expect_result() {
 rank_pid() { ctl status --json | python3 -c "
 import json, sys
 print(next(r['pid'] for r in json.load(sys.stdin)['ranks'] if r['rank'] == $1))"; }
+_number_of_ranks() { (($(ranks | wc -l) == $1)); }
 _size_is() { [[ $(ctl status) == *": steady, epoch "*", $1 rank"* ]]; }
 
 test_a_killed_rank_is_repaired() {
@@ -79,6 +80,7 @@ test_a_stopped_rank_is_killed_after_a_while() {
   expect_contains "$ERR" "gives no sign of life for 1 s (--rank-timeout); killing it"
 }
 
+# shellcheck disable=SC2016 # for the ranks' shell
 test_a_rank_that_dies_before_its_first_world() {
   LIMIT=60 start --elastic 1-4 -n 4 --local-nodes 2 sh -c '
     [ "$OMPI_COMM_WORLD_RANK" = 2 ] && kill -9 $$
@@ -100,9 +102,9 @@ test_a_joiner_that_dies_is_dropped() {
   begin 600 1-6 -n 2 --local-nodes 2
   ctl resize +1 --wait=0
   # Whichever is no rank yet, or has just become one.
-  local joiner=
-  _started() { joiner=$(ranks | tail -n 1) && (($(ranks | wc -l) == 3)); }
-  wait_until 10 _started
+  wait_until 10 _number_of_ranks 3
+  local joiner
+  joiner=$(ranks | tail -n 1)
   kill -9 "$joiner"
   wait_until 20 _size_is 2
   expect_result 600
@@ -178,9 +180,9 @@ test_a_leaver_hands_over_to_those_who_come() {
 test_a_leave_is_cancelled_when_nobody_comes() {
   begin 1000 2-4 -n 2
   ctl resize +1 --wait=0
-  local joiner=
-  _started() { joiner=$(ranks | tail -n 1) && (($(ranks | wc -l) == 3)); }
-  wait_until 10 _started
+  wait_until 10 _number_of_ranks 3
+  local joiner
+  joiner=$(ranks | tail -n 1)
   kill -STOP "$joiner"
   ctl leave --ranks 0 --wait=20 >leave.out 2>&1 &
   local leaving=$!
