@@ -49,7 +49,9 @@ export CCACHE_SLOPPINESS := pch_defines,time_macros,include_file_mtime,include_f
 PROGRAMS := #    installed in bin
 SBIN_PROGRAMS := #  installed in sbin
 PLUGINS := #     installed in lib/bellows
-HEADERS := #     installed in include/bellows
+HEADERS := #     installed in include/bellows, with their folders
+DEVEL_LIBRARIES := # installed in lib, for the programs of others
+PKG_CONFIG_FILES := # installed in lib/pkgconfig, from NAME.pc.in
 MANPAGES := #    docs/man/NAME.N
 UNIT_TESTS := #  GoogleTest programs
 TEST_PROGRAMS := # programs that scenario tests start
@@ -66,6 +68,7 @@ spank_plugin_FLAGS = $(SLURM_CPPFLAGS)
 mpi_elastic_FLAGS = $(protocol_FLAGS) $(SPDLOG_CPPFLAGS) $(MPI_CPPFLAGS) $(PMIX_CPPFLAGS) $(HWLOC_CPPFLAGS)
 trainer_FLAGS = $(SPDLOG_CPPFLAGS) $(MPI_CPPFLAGS) $(HDF5_CPPFLAGS) $(BOOST_CPPFLAGS) $(ZLIB_CPPFLAGS) \
   $(TORCH_CPPFLAGS) $(CUDA_CPPFLAGS) -Wno-pedantic -Wno-shadow -Wno-overloaded-virtual
+scripts_FLAGS = $(MPI_CPPFLAGS)
 tests_FLAGS = $(checkpoint_FLAGS) $(mpi_elastic_FLAGS)
 
 objects = $(patsubst %.cc,$(O)/obj/%.o,$(1))
@@ -150,7 +153,10 @@ install: all
 	$(if $(PROGRAMS),install -m 755 $(PROGRAMS) $(D)/bin)
 	$(if $(SBIN_PROGRAMS),install -d $(D)/sbin && install -m 755 $(SBIN_PROGRAMS) $(D)/sbin)
 	$(if $(PLUGINS),install -d $(D)/lib/bellows && install -m 644 $(PLUGINS) $(D)/lib/bellows)
-	$(if $(HEADERS),install -m 644 $(addprefix $(srcdir)/,$(HEADERS)) $(D)/include/bellows)
+	$(foreach h,$(HEADERS),install -D -m 644 $(srcdir)/$(h) $(D)/include/bellows/$(h) &&) true
+	$(if $(DEVEL_LIBRARIES),install -d $(D)/lib/pkgconfig && install -m 644 $(DEVEL_LIBRARIES) $(D)/lib)
+	$(foreach p,$(PKG_CONFIG_FILES),sed -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(strip $(DEVEL_LIBS))|' $(srcdir)/$(p) \
+	  > $(D)/lib/pkgconfig/$(notdir $(p:.in=)) &&) true
 	$(foreach m,$(MANPAGES),install -m 644 $(srcdir)/$(m) $(D)/share/man/man$(subst .,,$(suffix $(m)))/ &&) true
 
 dist:

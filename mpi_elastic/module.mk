@@ -3,7 +3,14 @@
 # A program links it with MPI_LIBS.
 $(call library,mpi_elastic,$(addprefix mpi_elastic/,world.cc elastic_world.cc rank_control.cc) \
   protocol/message.cc)
+DEVEL_LIBS := $(MPI_LIBS) $(PMIX_LIBS) $(filter-out -lboost_program_options,$(BOOST_LIBS)) -pthread \
+  $(filter -fsanitize%,$(SANITIZE))
 MPI_LIBS += $(PMIX_LIBS) $(BOOST_LIBS)
+
+# For programs that are built elsewhere.
+HEADERS += mpi_elastic/world.h mpi_elastic/elastic_world.h
+DEVEL_LIBRARIES += $(O)/lib/libbellows-mpi_elastic.a
+PKG_CONFIG_FILES += mpi_elastic/bellows-elastic.pc.in
 
 # What the launcher's two programs share, and those of their parts that tests look at.
 $(call library,launcher,$(addprefix mpi_elastic/,world_spec.cc process.cc network.cc \
