@@ -329,6 +329,7 @@ void Coordinator::agent_lost(const std::string& node, const std::string& reason)
     end_rank(member, std::move(end));
   }
   membership_.lose_node(node);
+  lost_nodes_.insert(node);
   keep_record();
 }
 
@@ -343,7 +344,7 @@ void Coordinator::agent_process_ended(const std::string& node, const std::string
   } else if (state_ == State::reattaching) {
     stop_awaiting(node);
   } else if (arrivals_.contains(node) && !links_.connected(node)) {
-    node_failed_to_arrive(node, how);
+    node_failed_to_arrive(node, "its agent did not start: " + how);
   } else if (awaited_.contains(node) && !links_.connected(node)) {
     fail_start("the agent on node " + node + " did not start: " + how);
   }

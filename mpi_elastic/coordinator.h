@@ -244,6 +244,7 @@ class Coordinator {
   std::set<std::string> ready_nodes_;
   std::set<std::string> departing_nodes_;    // whose agents were sent home and have not ended yet
   std::map<std::string, Arrival> arrivals_;  // by node
+  std::set<std::string> lost_nodes_;         // with their agents, and not used again since
   AgentSettings agent_settings_;             // of all nodes, but for the name
   std::set<std::string> unregistered_;       // nodes that `registering` waits for
   std::set<std::uint64_t> not_entered_;      // members that `entering` waits for

@@ -50,7 +50,8 @@ std::vector<std::uint64_t> Coordinator::grow(int count, const std::vector<std::s
   return members;
 }
 
-/// The one with the fewest ranks for its cores, of those named or else of all that the job has.
+/// The one with the fewest ranks for its cores, of those named or else of all that the job has. One
+/// that was lost counts as full: most likely it is still down, or no longer in the allocation.
 std::string Coordinator::node_for_joiner(const std::vector<std::string>& nodes) const {
   std::vector<std::pair<std::string, int>> candidates;  // name, cores
   const auto cores_of = [this](const std::string& name) {
@@ -69,7 +70,8 @@ std::string Coordinator::node_for_joiner(const std::vector<std::string>& nodes) 
     }
   }
   const auto load = [this](const std::pair<std::string, int>& node) {
-    return static_cast<double>(membership_.members_on(node.first).size()) / node.second;
+    const auto ranks = static_cast<double>(membership_.members_on(node.first).size());
+    return ranks / node.second + (lost_nodes_.contains(node.first) ? 1 : 0);
   };
   return std::min_element(candidates.begin(), candidates.end(),
                           [&](const auto& a, const auto& b) { return load(a) < load(b); })
@@ -105,6 +107,7 @@ void Coordinator::start_arrival(const std::string& node) {
 
 void Coordinator::node_arrived(const std::string& node) {
   const auto arrival = arrivals_.extract(node);
+  lost_nodes_.erase(node);
   send_joiners(node, arrival.mapped().members);
 }
 
@@ -113,10 +116,11 @@ void Coordinator::node_failed_to_arrive(const std::string& node, const std::stri
   if (arrival.empty()) return;
   starter_.kill_one(node);
   membership_.lose_node(node);
+  lost_nodes_.insert(node);
   keep_record();
   for (const std::uint64_t member : arrival.mapped().members) {
     RankEnd end;
-    end.node_lost = true;
+    end.rank = -1;
     end.error = why;
     end.node = node;
     ended_before_start(member, std::move(end));
