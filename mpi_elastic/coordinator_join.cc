@@ -187,7 +187,7 @@ void Coordinator::take_in_joiners() {
 void Coordinator::dismiss_joiners() {
   std::vector<std::uint64_t> joiners;
   for (const auto& [member, info] : ranks_) {
-    if (!info.holds_state) joiners.push_back(member);
+    if (!info.holds_state && info.elastic) joiners.push_back(member);
   }
   if (!joiners.empty()) kill_members(joiners, true);
 }

@@ -144,7 +144,7 @@ void Coordinator::take_over_ranks(const std::vector<NodeReport>& reports, const 
       info.elastic = rank.elastic;
       info.ready = rank.ready;
       info.entered = rank.entered;
-      info.holds_state = rank.entered > 0;
+      info.holds_state = rank.entered > 0 || place(rank.member) >= 0;
       info.left = rank.left;
       info.abort_status = rank.abort_status;
       uses_mpi_ = uses_mpi_ || rank.connected;
