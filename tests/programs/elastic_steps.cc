@@ -45,6 +45,7 @@ constexpr const char* kUsage = R"(usage: elastic_steps [--option VALUE]…
   --steps N      steps to do (100)            --bytes N    size of the state (1048576)
   --batch N      integers per step (64)       --buckets N  reductions per step (2)
   --work MS      time that a step's work takes on each rank (0)
+  --while FILE   ... as long as FILE exists, and no time after that: a test ends the job soon
   --record FILE  append a line of JSON for each share, commit and adopted state
 )";
 
@@ -54,6 +55,7 @@ struct Options {
   std::int64_t batch = 64;
   std::int64_t buckets = 2;
   std::int64_t work = 0;
+  std::string while_there;  // how long steps take has no part in their result
   std::string record;
 };
 
@@ -176,7 +178,8 @@ bool Program::step(ElasticWorld& elastic) {
   const std::size_t elements = state_.values.size();
   sums_.resize(elements + 1);
   bellows::steps::share_of_step(next, options_.batch, first, last, sums_.data(), elements);
-  std::this_thread::sleep_for(std::chrono::milliseconds(options_.work));
+  if (options_.while_there.empty() || ::access(options_.while_there.c_str(), F_OK) == 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(options_.work));
   sums_[elements] = world.rank() == 0 && elastic.change_wanted() ? 1 : 0;
 
   fault_point("share");
@@ -266,6 +269,8 @@ Options parse(int argc, char** argv) {
       options.buckets = number(argv[i], value, 1);
     } else if (name == "--work") {
       options.work = number(argv[i], value, 0);
+    } else if (name == "--while") {
+      options.while_there = value;
     } else if (name == "--record") {
       options.record = value;
     } else {
