@@ -21,8 +21,11 @@ result_of() { launch -n "$1" jacobi $(plate) </dev/null; }
 # begin ARGUMENTS…: the example in the background, slow enough for what is to come.
 # shellcheck disable=SC2046
 begin() {
-  LIMIT=120 start --elastic "$@" jacobi $(plate) --pause 3 --report
-  started "epoch 1:"
+  LIMIT=120 start --elastic "$@" jacobi $(plate) --pause "${PAUSE:-10}" --report
+  wait_until 60 _is_past 11 # there are copies
+}
+_is_past() {
+  ctl status --json | python3 -c "import json, sys; sys.exit(json.load(sys.stdin)['step'] < $1)"
 }
 # expect_result: the job ends in order with what a single rank computes, and has never begun again.
 expect_result() {
@@ -71,4 +74,47 @@ test_a_death_a_join_and_a_leave_do_not_show_in_the_result() {
   kill -9 "$(rank_pid 0)"
   wait_until 20 _size_is 2
   expect_result
+}
+
+test_ranks_that_are_no_neighbours_may_die_at_once() {
+  ITERATIONS=500
+  begin 1-4 -n 4
+  kill -9 "$(rank_pid 0)" "$(rank_pid 2)"
+  wait_until 20 _size_is 2
+  expect_result
+}
+
+test_when_neighbours_die_at_once_it_begins_again() {
+  ITERATIONS=500
+  begin 1-3 -n 3
+  kill -9 "$(rank_pid 1)" "$(rank_pid 2)"
+  wait_until 20 _size_is 1
+  expect_end 0
+  expect_equal "$(tail -n 1 <<<"$OUT")" "$(result_of 1)"
+  expect_contains "$ERR" "rows are lost with all their copies; beginning again"
+}
+
+# In its pause a rank does not hear of the death, and has no patience left.
+test_a_process_that_replaces_itself_keeps_its_rows() {
+  export BELLOWS_STUCK_SECONDS=0.000001
+  local rank replaced=0
+  ITERATIONS=60 PAUSE=200
+  begin 1-3 -n 3
+  kill -9 "$(rank_pid 1)"
+  wait_until 20 _size_is 2
+  for rank in 0 1; do
+    tr '\0' '\n' <"/proc/$(rank_pid "$rank")/environ" | grep -q '^BELLOWS_STATE_FD=' && replaced=$((replaced + 1))
+  done
+  ((replaced > 0)) || fail "nobody has replaced itself"
+  expect_result
+  expect_matches "$OUT" "epoch 2: 2 ranks from iteration [1-9]0"
+}
+
+test_wrong_options_are_named() {
+  expect_exit 2 jacobi --size
+  expect_contains "$ERR" "jacobi: not understood: --size"
+  expect_exit 2 jacobi --size 0
+  expect_exit 2 jacobi --iterations 5x
+  expect_exit 1 launch -n 3 jacobi --size 2
+  expect_contains "$ERR" "more ranks than rows"
 }
