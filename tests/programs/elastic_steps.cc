@@ -286,6 +286,8 @@ int main(int argc, char** argv) {
   try {
     Program(parse(argc, argv)).run();
     return 0;
+  } catch (const bellows::Dismissed&) {
+    return 0;
   } catch (const std::invalid_argument& error) {
     std::fprintf(stderr, "elastic_steps: %s\n%s", error.what(), kUsage);
     return 2;
