@@ -126,8 +126,6 @@ void Agent::receive(const Message& message) {
     enter_world(message);
   } else if (type == "leave") {
     dismiss(message);
-  } else if (type == "replace") {
-    replace_ranks(message);
   } else if (type == "kill") {
     kill_ranks(message);
   } else if (type == "forget") {
@@ -229,7 +227,6 @@ void Agent::start_rank(const World& world, std::uint32_t rank) {
     report_not_started(member, failed);
     return;
   }
-  entered_ = world.spec.nspace;
   fork_rank(entry, std::move(request), cpus, rank == 0);  // the launcher's input is rank 0's
 }
 

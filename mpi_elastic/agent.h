@@ -89,7 +89,6 @@ class Agent final : public HostUpcalls {
   void enter_world(const protocol::Message& message);
   void send_place(Rank& rank, bool urgent);
   void dismiss(const protocol::Message& message);
-  void replace_ranks(const protocol::Message& message);
   void kill_ranks(const protocol::Message& message);
   void forget_worlds(const protocol::Message& message);
   void listen_to(std::uint64_t member, int fd);
@@ -152,7 +151,6 @@ class Agent final : public HostUpcalls {
   boost::asio::steady_timer return_timer_;
 
   Job job_;
-  std::string entered_;                  // the newest world that ranks were told to enter
   std::map<std::string, World> worlds_;  // by namespace
   std::map<std::uint64_t, Rank> ranks_;  // by member
   // What connected processes elsewhere have put: asking for it later could mean asking the dead.

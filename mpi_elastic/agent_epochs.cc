@@ -81,14 +81,13 @@ void Agent::start_joiners(const Message& message) {
 void Agent::enter_world(const Message& message) {
   const auto found = worlds_.find(message.text("nspace"));
   if (found == worlds_.end()) throw protocol::ProtocolError("entry to a world not registered");
-  entered_ = found->first;
   const WorldSpec& spec = found->second.spec;
   const NodeShare* mine = spec.share_of(settings_.node);
   if (mine == nullptr) return;
   for (std::uint32_t rank = mine->first; rank < mine->first + mine->count; ++rank) {
     const auto member = ranks_.find(spec.members[rank]);
     if (member == ranks_.end()) continue;  // it has ended meanwhile
-    member->second.proc = {entered_, rank};
+    member->second.proc = {found->first, rank};
     send_place(member->second, message.flag("urgent"));
   }
 }
@@ -115,15 +114,6 @@ void Agent::dismiss(const Message& message) {
     if (found == ranks_.end()) continue;
     found->second.dismissed = true;
     if (found->second.control) found->second.control->send(Message("leave"));
-  }
-}
-
-void Agent::replace_ranks(const Message& message) {
-  for (const std::uint64_t member : members_of(message)) {
-    const auto found = ranks_.find(member);
-    if (found != ranks_.end() && found->second.control) {
-      found->second.control->send(Message("replace"));
-    }
   }
 }
 

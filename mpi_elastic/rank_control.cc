@@ -137,7 +137,7 @@ void RankControl::listen() {
   std::array<char, 65536> chunk;
   while (!closing_) {
     pollfd readable{fd_, POLLIN, 0};
-    const bool watching = newest_ > epoch_ || replace_asked_;
+    const bool watching = newest_ > epoch_;
     if (poll(&readable, 1, watching ? kWatchMilliseconds : -1) > 0) {
       const ssize_t n = recv(fd_, chunk.data(), chunk.size(), MSG_DONTWAIT);
       // Without its agent this process ends soon (PR_SET_PDEATHSIG); nothing is left to hear.
@@ -172,8 +172,6 @@ void RankControl::receive(const Message& message) {
     newest_ = epoch;
   } else if (type == "leave") {
     leaving_ = true;
-  } else if (type == "replace") {
-    replace_asked_ = true;
   }
   changed_.notify_all();
 }
@@ -189,7 +187,6 @@ void RankControl::answer_ping() {
 void RankControl::watch() {
   const Stage stage = stage_;
   if (stage == Stage::outside) return;
-  if (replace_asked_) replace_process();
   if (newest_ <= epoch_) return;
   if (stage == Stage::inside && !place_urgent_) return;  // till the end of its step
   double limit = kEnteringSeconds;

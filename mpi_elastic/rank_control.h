@@ -80,7 +80,6 @@ class RankControl {
   std::atomic<bool> place_urgent_ = false;  // somebody has died: do not wait for a step's end
   std::atomic<std::uint32_t> newest_ = 0;   // epoch of place_
   std::atomic<bool> leaving_ = false;
-  std::atomic<bool> replace_asked_ = false;
   std::atomic<bool> replacing_ = false;
   std::atomic<Stage> stage_ = Stage::outside;
   std::atomic<Clock::rep> stage_since_ = 0;
