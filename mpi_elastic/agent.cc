@@ -43,12 +43,10 @@ Agent::Agent(boost::asio::io_context& io, AgentSettings settings, std::uint32_t 
              .node_id = node_id,
              .job = settings_.job,
              .folder = folder_.path()}),
-      silence_(std::chrono::duration_cast<SilenceWatch::Duration>(
-          std::chrono::duration<double>(settings_.silence_seconds))),
+      silence_(to_duration(settings_.silence_seconds)),
       requests_(channel_),
       beat_timer_(io),
-      rank_silence_(std::chrono::duration_cast<SilenceWatch::Duration>(
-          std::chrono::duration<double>(settings_.rank_silence_seconds))),
+      rank_silence_(to_duration(settings_.rank_silence_seconds)),
       rank_timer_(io),
       return_timer_(io),
       launcher_address_(channel_->remote_address()) {

@@ -36,8 +36,7 @@ void Agent::lost_launcher(const std::string& why) {
   spdlog::warn("lost bellows-run: {}; the ranks go on, for {} s if it does not come back", why,
                settings_.grace_seconds);
   away_ = true;
-  away_until_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                   std::chrono::duration<double>(settings_.grace_seconds));
+  away_until_ = Clock::now() + to_duration(settings_.grace_seconds);
   seek_launcher();
 }
 

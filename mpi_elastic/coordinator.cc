@@ -18,10 +18,6 @@ using protocol::Message;
 
 namespace {
 
-SilenceWatch::Duration duration(double seconds) {
-  return std::chrono::duration_cast<SilenceWatch::Duration>(std::chrono::duration<double>(seconds));
-}
-
 constexpr std::string_view kNamespaces = "bellows-";
 
 // Several launchers in one job must not share a namespace.
@@ -45,7 +41,7 @@ Coordinator::Coordinator(boost::asio::io_context& io, RunOptions options, Alloca
       secret_(std::move(secret)),
       membership_(std::string(kNamespaces) + name),
       rendezvous_(membership_),
-      links_(io, secret_, duration(options_.silence_seconds),
+      links_(io, secret_, to_duration(options_.silence_seconds),
              {.on_hello = [this](const std::string& node,
                                  bool returning) { return agent_says_hello(node, returning); },
               .on_message = [this](const std::string& node,
@@ -101,7 +97,7 @@ int Coordinator::run() {
 }
 
 void Coordinator::set_limit(double seconds, void (Coordinator::*on_limit)()) {
-  limit_.expires_after(duration(seconds));
+  limit_.expires_after(to_duration(seconds));
   limit_.async_wait([this, on_limit](const boost::system::error_code& failed) {
     if (!failed) (this->*on_limit)();
   });
@@ -175,13 +171,17 @@ void Coordinator::agent_ready(const std::string& node, const Message& message) {
   for (std::size_t rank = 0; rank < world.members.size(); ++rank) {
     ranks_[world.members[rank]].rank = static_cast<std::int64_t>(rank);
   }
-  Message declared("world");
-  declared.head["world"] = to_json(world);
-  // Local nodes are all on one machine, and each sees all of its cores.
-  declared.head["machine_ranks"] = allocation_.slurm ? 0 : ranks_.size();
   for (const auto& [name, count] : placed_) awaited_.insert(name);
   state_ = State::registering;
-  links_.send_to_all(declared);
+  links_.send_to_all(world_message(world));
+}
+
+Message Coordinator::world_message(const WorldSpec& world) const {
+  Message message("world");
+  message.head["world"] = to_json(world);
+  // Local nodes are all on one machine, and each sees all of its cores.
+  message.head["machine_ranks"] = allocation_.slurm ? 0 : world.size();
+  return message;
 }
 
 Message Coordinator::job_message() const {
@@ -295,11 +295,17 @@ void Coordinator::announce(const std::vector<std::uint64_t>& dead) {
     const std::vector<Proc> identities = membership_.procs_of(member);
     procs.insert(procs.end(), identities.begin(), identities.end());
   }
+  std::vector<std::string> targets;
+  for (const auto& [nspace, spec] : membership_.worlds()) targets.push_back(nspace);
+  tell_failed(procs, targets);
+}
+
+// These processes count as dead for those of the namespaces `targets`.
+void Coordinator::tell_failed(const std::vector<Proc>& procs,
+                              const std::vector<std::string>& targets) {
   Message message("failed");
   message.head["procs"] = to_json(procs);
-  boost::json::array targets;
-  for (const auto& [nspace, spec] : membership_.worlds()) targets.emplace_back(nspace);
-  message.head["targets"] = targets;
+  message.head["targets"] = boost::json::value_from(targets);
   links_.send_to_all(message);
 }
 

@@ -74,6 +74,8 @@ class Coordinator {
   void stop_ranks_after(const RankEnd& end);
   void check_incomplete_world();
   void announce(const std::vector<std::uint64_t>& dead);
+  void tell_failed(const std::vector<Proc>& procs, const std::vector<std::string>& targets);
+  Message world_message(const WorldSpec& world) const;
   void fail_start(const std::string& reason);
   void stop_ranks();
   void finish();

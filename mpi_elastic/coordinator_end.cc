@@ -25,11 +25,9 @@ constexpr auto kSecondInterrupt = std::chrono::seconds(1);
 
 void Coordinator::stop_ranks_after(const RankEnd& end) {
   // (A rank that ends inside MPI drags the others down by errors of theirs, not for its reasons.)
-  const bool by_itself = end.signal == 0 && !end.node_lost && end.error.empty() &&
-                         !end.abort_status && end.finalized == end.connected;
   died_before_init_ = died_before_init_ || !end.connected;
   const bool incomplete = uses_mpi_ && died_before_init_;
-  if (incomplete || (!by_itself && !is_consequence(end))) {
+  if (incomplete || (!ended_by_itself(end) && !is_consequence(end))) {
     stop_ranks();
   } else if (!stop_planned_) {
     stop_planned_ = true;

@@ -97,9 +97,7 @@ void Coordinator::declare_world() {
   declared_ = Clock::now();
   phase_ = Phase::registering;
   unregistered_ = ready_nodes_;
-  Message declared("world");
-  declared.head["world"] = to_json(world);
-  declared.head["machine_ranks"] = allocation_.slurm ? 0 : world.members.size();
+  const Message declared = world_message(world);
   for (const std::string& node : ready_nodes_) links_.send(node, declared);
   await_phase();
 }
@@ -196,8 +194,7 @@ void Coordinator::forget_old_worlds() {
 }
 
 void Coordinator::await_phase() {
-  phase_limit_.expires_after(std::chrono::duration_cast<Clock::duration>(
-      std::chrono::duration<double>(options_.change_seconds)));
+  phase_limit_.expires_after(to_duration(options_.change_seconds));
   phase_limit_.async_wait([this](const boost::system::error_code& failed) {
     if (!failed && state_ == State::running) on_phase_limit();
   });

@@ -87,8 +87,7 @@ void Coordinator::send_joiners(const std::string& node, const std::vector<std::u
 void Coordinator::start_arrival(const std::string& node) {
   auto& limit = arrivals_.at(node).limit;
   limit = std::make_unique<boost::asio::steady_timer>(io_);
-  limit->expires_after(std::chrono::duration_cast<Clock::duration>(
-      std::chrono::duration<double>(options_.start_seconds)));
+  limit->expires_after(to_duration(options_.start_seconds));
   limit->async_wait([this, node](const boost::system::error_code& failed) {
     if (!failed) {
       node_failed_to_arrive(node, fmt::format("no word from its agent within {} s "

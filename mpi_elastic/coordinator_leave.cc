@@ -78,8 +78,7 @@ void Coordinator::check_leaves() {
 void Coordinator::await_leavers() {
   const std::vector<std::uint64_t> leavers = membership_.members_in(MemberState::leaving);
   if (leavers.empty()) return;
-  leave_timer_.expires_after(std::chrono::duration_cast<Clock::duration>(
-      std::chrono::duration<double>(options_.change_seconds)));
+  leave_timer_.expires_after(to_duration(options_.change_seconds));
   leave_timer_.async_wait([this, leavers](const boost::system::error_code& failed) {
     std::vector<std::uint64_t> left;
     for (const std::uint64_t member : leavers) {

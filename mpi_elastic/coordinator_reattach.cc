@@ -138,8 +138,7 @@ void Coordinator::take_over_ranks(const std::vector<NodeReport>& reports, const 
       RankInfo& info = ranks_[rank.member];
       info.rank = place(rank.member);
       info.pid = rank.pid;
-      info.started = now - std::chrono::duration_cast<Clock::duration>(
-                               std::chrono::duration<double>(rank.seconds));
+      info.started = now - to_duration(rank.seconds);
       info.connected = rank.connected;
       info.elastic = rank.elastic;
       info.ready = rank.ready;

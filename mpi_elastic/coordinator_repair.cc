@@ -28,14 +28,10 @@ void Coordinator::member_ended(std::uint64_t member, const RankEnd& end, MemberS
     }
   } else if (before == MemberState::leaving && !is_failure(end)) {
     spdlog::info("{}, as it was asked to leave", describe(end));
-  } else if (end.signal == 0 && !end.node_lost && end.error.empty() && !end.abort_status &&
-             end.finalized == end.connected && phase_ == Phase::steady) {
-    // Its own decision: the program is done, or has found something that it cannot work with.
-    ending_ = true;
-    dismiss_joiners();
-  } else if (is_failure(end)) {
+  } else if (is_failure(end) && !(ended_by_itself(end) && phase_ == Phase::steady)) {
     repair_after(end, member);
   } else {
+    // Its own decision: the program is done, or has found something that it cannot work with.
     ending_ = true;
     dismiss_joiners();
     if (not_entered_.empty() && phase_ == Phase::entering) world_stands();
@@ -133,11 +129,7 @@ void Coordinator::announce_departed() {
         if (found == ranks_.end() || found->second.left < world->epoch) continue;
         if (announced_.insert(proc).second) departed.push_back(proc);
       }
-      if (departed.empty()) continue;
-      Message message("failed");
-      message.head["procs"] = to_json(departed);
-      message.head["targets"] = json::array{nspace};
-      links_.send_to_all(message);
+      if (!departed.empty()) tell_failed(departed, {nspace});
     }
   });
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "mpi_elastic/network.h"
+#include "mpi_elastic/silence.h"
 #include "protocol/secret.h"
 
 namespace bellows::elastic {
@@ -144,8 +145,7 @@ void greet_once(asio::io_context& io, const AgentSettings& settings, const std::
 }
 
 Welcome greet_coordinator(asio::io_context& io, const AgentSettings& settings) {
-  const auto limit = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                        std::chrono::duration<double>(settings.connect_seconds));
+  const auto limit = Clock::now() + to_duration(settings.connect_seconds);
   std::string tried;
   while (true) {
     tried.clear();

@@ -14,8 +14,12 @@ int exit_code_of(const RankEnd& end) {
   if (end.signal != 0) return 128 + end.signal;
   if (end.abort_status) return std::max(*end.abort_status & 0xff, 1);  // never taken for success
   if (end.code != 0) return end.code;
-  const bool in_order = !end.node_lost && end.error.empty() && end.finalized == end.connected;
-  return in_order ? 0 : 1;
+  return ended_by_itself(end) ? 0 : 1;
+}
+
+bool ended_by_itself(const RankEnd& end) {
+  return end.signal == 0 && !end.node_lost && end.error.empty() && !end.abort_status &&
+         end.finalized == end.connected;
 }
 
 bool is_consequence(const RankEnd& end) {

@@ -33,6 +33,9 @@ bool is_failure(const RankEnd& end);
 /// is above 0.
 int exit_code_of(const RankEnd& end);
 
+/// By its own decision: with whatever exit code, but outside MPI (not begun, or finalized).
+bool ended_by_itself(const RankEnd& end);
+
 /// True when the rank ended because MPI told it that another one had (MPI_ERRORS_ARE_FATAL, which
 /// is every program's default).
 bool is_consequence(const RankEnd& end);

@@ -9,6 +9,12 @@
 
 namespace bellows::elastic {
 
+/// Of the steady clock, from an option's number of seconds.
+inline std::chrono::steady_clock::duration to_duration(double seconds) {
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+      std::chrono::duration<double>(seconds));
+}
+
 class SilenceWatch {
  public:
   using Clock = std::chrono::steady_clock;
