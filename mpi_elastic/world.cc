@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "mpi_elastic/fault_point.h"
+#include "mpi_elastic/pmix_connection.h"
 
 namespace bellows {
 
@@ -51,6 +52,7 @@ World World::open() {
   const int opened = MPI_Session_init(info, MPI_ERRORS_RETURN, &world.session_);
   MPI_Info_free(&info);
   check_mpi(opened, "MPI_Session_init");
+  elastic::send_to_pmix_server_at_once();
   elastic::fault_point("session");
 
   MPI_Group group = MPI_GROUP_NULL;

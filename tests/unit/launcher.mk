@@ -6,3 +6,4 @@ $(call unit_test,elastic_run_test,tests/unit/elastic_run_test.cc,launcher protoc
 $(call unit_test,elastic_node_test,tests/unit/elastic_node_test.cc,launcher protocol,$(launcher_LIBS))
 $(call unit_test,elastic_reattach_test,tests/unit/elastic_reattach_test.cc,launcher protocol,$(launcher_LIBS))
 $(call unit_test,elastic_link_test,tests/unit/elastic_link_test.cc,launcher protocol,$(launcher_LIBS))
+$(call unit_test,pmix_connection_test,tests/unit/pmix_connection_test.cc,mpi_elastic,$(MPI_LIBS))
