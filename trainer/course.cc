@@ -11,9 +11,9 @@ double seconds_since(Course::Clock::time_point start) {
   return std::chrono::duration<double>(Course::Clock::now() - start).count();
 }
 
-Course::Clock::time_point ago(double seconds) {
-  return Course::Clock::now() - std::chrono::duration_cast<Course::Clock::duration>(
-                                    std::chrono::duration<double>(seconds));
+Course::Clock::time_point before(Course::Clock::time_point end, double seconds) {
+  return end - std::chrono::duration_cast<Course::Clock::duration>(
+                   std::chrono::duration<double>(seconds));
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ Course::Note Course::note() const {
   return note;
 }
 
-void Course::take(const Note& note) {
+void Course::take(const Note& note, Clock::time_point noted) {
   begun = note.begun != 0;
   ending = note.ending != 0;
   stopping = note.stopping != 0;
@@ -54,9 +54,9 @@ void Course::take(const Note& note) {
   ranks = note.ranks;
   test = note.test;
   evaluation_seconds = note.evaluation_seconds;
-  started = ago(note.started_ago);
-  saved = ago(note.saved_ago);
-  worked = ago(note.worked_ago);
+  started = before(noted, note.started_ago);
+  saved = before(noted, note.saved_ago);
+  worked = before(noted, note.worked_ago);
   first_done = note.first_done;
   training_seconds = note.training_seconds;
   trained_samples = note.trained_samples;

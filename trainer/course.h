@@ -45,7 +45,8 @@ struct Course {
     std::uint64_t trained_samples = 0;
   };
   Note note() const;
-  void take(const Note& note);
+  /// The durations of `note` end at `noted`.
+  void take(const Note& note, Clock::time_point noted = Clock::now());
 };
 
 /// What several ranks know together: all that one of them has seen done is done. Clocks, the sums

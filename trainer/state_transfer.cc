@@ -157,6 +157,7 @@ void transfer(MPI_Comm communicator, const std::vector<std::vector<int>>& source
 Gathering synchronise(ElasticWorld& world, const Arrival& own, TrainingState& state,
                       Course& course) {
   const MPI_Comm communicator = world.world().communicator();
+  auto noted = Course::Clock::now();
   const auto records = all_gather(
       communicator, Record{state.complete ? state.step : -1, this_node(), FlatState(state).size(),
                            own.newcomer, own.failure, course.note()});
@@ -175,6 +176,8 @@ Gathering synchronise(ElasticWorld& world, const Arrival& own, TrainingState& st
     notes.push_back(record.course);
   }
   const auto leader = std::max_element(steps.begin(), steps.end()) - steps.begin();
+  // The leader knows when it made its note; for others that was a moment ago.
+  if (leader != world.world().rank()) noted = Course::Clock::now();
   all.complete = *std::max_element(steps.begin(), steps.end()) >= 0;
   const auto sources = plan_transfer(steps, nodes);
   const auto receivers =
@@ -183,7 +186,7 @@ Gathering synchronise(ElasticWorld& world, const Arrival& own, TrainingState& st
   all.bytes = static_cast<std::uint64_t>(receivers) * records.front().size;
   {
     const ElasticWorld::Update update(world);
-    course.take(combine(notes, static_cast<std::size_t>(leader)));
+    course.take(combine(notes, static_cast<std::size_t>(leader)), noted);
   }
   if (all.complete && std::getenv("BELLOWS_CHECK_STATE") != nullptr)
     compare_hashes(communicator, state);

@@ -151,6 +151,18 @@ TEST_F(ImageTest, BringsBackStateAndCourse) {
   EXPECT_GE(Course::Clock::now() - again.started, std::chrono::seconds(100));
 }
 
+// The state is on its way for a while between the note and its taking.
+TEST(CourseTest, ClocksOfANoteEndWhenItWasMade) {
+  Course course;
+  course.worked -= std::chrono::seconds(100);
+  const auto noted = Course::Clock::now();
+  const Course::Note note = course.note();
+  Course other;
+  other.take(note, noted - std::chrono::seconds(10));
+  EXPECT_LE(other.worked, noted - std::chrono::seconds(109));
+  EXPECT_GE(other.worked, noted - std::chrono::seconds(120));
+}
+
 TEST_F(ImageTest, OfAnIncompleteStateOrNoneHasNone) {
   TrainingState state(resnet_options(), data_, torch::kCPU);
   TrainingState other(resnet_options(), data_, torch::kCPU);
