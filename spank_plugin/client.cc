@@ -6,7 +6,9 @@
 #include <getopt.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -14,6 +16,7 @@
 #include "spank_plugin/command_line.h"
 #include "spank_plugin/environment.h"
 #include "spank_plugin/resize_request.h"
+#include "spank_plugin/slurm_spank.h"
 
 namespace bellows::spank {
 namespace {
@@ -118,6 +121,55 @@ void check_components() {
   }
 }
 
+/// The path of this plugin.
+std::string plugin_path() {
+  Dl_info info{};
+  return dladdr(reinterpret_cast<void*>(&plugin_path), &info) != 0 && info.dli_fname != nullptr
+             ? info.dli_fname
+             : "";
+}
+
+/// The number of the job that srun is given, or runs in.
+std::uint32_t named_job(const CommandLine& options) {
+  std::optional<std::string> job = options.job();
+  if (!job) {
+    std::string variable = "SLURM_JOB_ID";
+    // The components of a heterogeneous job are jobs of their own.
+    if (const auto group = options.het_group()) variable += "_HET_GROUP_" + *group;
+    const char* const value = getenv(variable.c_str());
+    if (value == nullptr)
+      throw ValueError(
+          "--elastic-resize: name one component of the heterogeneous job, by "
+          "--het-group=N within the job or else by --jobid");
+    job = value;
+  }
+  try {
+    return static_cast<std::uint32_t>(parse_number(*job, 1, std::numeric_limits<int>::max()));
+  } catch (const ValueError&) {
+    throw ValueError("--elastic-resize: job " + printable(*job) + ": use the job's number alone");
+  }
+}
+
+ResizeRequest resize_request(const CommandLine& options, const Arguments& arguments) {
+  const GivenOptions& given = client().given;
+  ResizeRequest request;
+  request.program = arguments.bellows.empty() ? bellows_beside(plugin_path()) : arguments.bellows;
+  request.job = named_job(options);
+  request.nodes = *given[OptionId::resize];
+  if (given[OptionId::wait]) request.wait = std::stoi(*given[OptionId::wait]);
+  return request;
+}
+
+/// Has it carried out; ends srun if it is not.
+void resize(const ResizeRequest& request) {
+  const ResizeOutcome outcome = run_resize(request);
+  if (!outcome.problem.empty()) refuse("--elastic-resize: " + outcome.problem);
+  if (outcome.code != 0)
+    refuse("--elastic-resize=" + request.nodes + " was not granted (exit code " +
+               std::to_string(outcome.code) + "); the step does not start",
+           outcome.code);
+}
+
 void check_component(const CommandLine& options, const Arguments& arguments, bool allocator) {
   const GivenOptions& given = client().given;
   Submission submission;
@@ -130,15 +182,11 @@ void check_component(const CommandLine& options, const Arguments& arguments, boo
   check_submission(given, submission, arguments);
   if (submission.makes_job && given[OptionId::elastic] && !is_no_kill(options))
     slurm_info("bellows: without --no-kill this job ends when it loses a node");
-  hand_to_job(arguments);
-}
-
-/// The path of this plugin.
-std::string plugin_path() {
-  Dl_info info{};
-  return dladdr(reinterpret_cast<void*>(&plugin_path), &info) != 0 && info.dli_fname != nullptr
-             ? info.dli_fname
-             : "";
+  if (given[OptionId::resize]) {
+    if (client().first_component) resize(resize_request(options, arguments));
+  } else {
+    hand_to_job(arguments);
+  }
 }
 
 }  // namespace
@@ -172,23 +220,6 @@ void client_check(const Arguments& arguments, bool allocator) {
     refuse(error.what());
   }
   next_component();
-}
-
-void client_job_known(spank_t spank, const Arguments& arguments) {
-  const GivenOptions& given = client().given;
-  if (!given[OptionId::resize]) return;
-  ResizeRequest request;
-  if (spank_get_item(spank, S_JOB_ID, &request.job) != ESPANK_SUCCESS)
-    refuse("--elastic-resize: srun does not say which job this is");
-  request.program = arguments.bellows.empty() ? bellows_beside(plugin_path()) : arguments.bellows;
-  request.nodes = *given[OptionId::resize];
-  if (given[OptionId::wait]) request.wait = std::stoi(*given[OptionId::wait]);
-  const ResizeOutcome outcome = run_resize(request);
-  if (!outcome.problem.empty()) refuse("--elastic-resize: " + outcome.problem);
-  if (outcome.code != 0)
-    refuse("--elastic-resize=" + request.nodes + " was refused (exit code " +
-               std::to_string(outcome.code) + "); the step does not start",
-           outcome.code);
 }
 
 }  // namespace bellows::spank

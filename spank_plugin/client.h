@@ -5,7 +5,6 @@
 
 #include "spank_plugin/arguments.h"
 #include "spank_plugin/options.h"
-#include "spank_plugin/slurm_spank.h"
 
 namespace bellows::spank {
 
@@ -15,12 +14,11 @@ void client_init(bool allocator);
 /// An option was given. Throws ValueError when its value, or the option, cannot be taken here.
 void client_option(const Option& option, const char* value, bool allocator);
 
-/// All options (of one component of a heterogeneous job) are known, and there is no job yet. Ends
-/// the process if they do not go together: Slurm itself would go on when the plugin is optional.
+/// All options (of one component of a heterogeneous job) are known, and there is no job or step
+/// yet. Ends the process if they do not go together: Slurm itself would go on when the plugin is
+/// optional. Has a resize request carried out, and if that is refused ends srun with the exit code
+/// of `bellows`. It is not left until srun has its step: that might have to wait for the very
+/// nodes that are asked for, and Slurm keeps a step that was made and never started.
 void client_check(const Arguments& arguments, bool allocator);
-
-/// srun knows its job. Carries out a resize request; if it is refused, ends srun with the exit code
-/// of `bellows`, and the step does not start.
-void client_job_known(spank_t spank, const Arguments& arguments);
 
 }  // namespace bellows::spank

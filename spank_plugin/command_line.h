@@ -43,6 +43,8 @@ class CommandLine {
   std::optional<std::string> partition() const { return value('p', "partition", 4); }
   /// srun's --jobid.
   std::optional<std::string> job() const { return value(0, "jobid", 4); }
+  /// srun's --het-group.
+  std::optional<std::string> het_group() const { return value(0, "het-group", 3); }
   /// -k: "" (or "set"), "off", "no".
   std::optional<std::string> no_kill() const { return value('k', "no-kill", 4); }
 

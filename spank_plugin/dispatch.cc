@@ -102,12 +102,6 @@ BELLOWS_EXPORT int slurm_spank_init_post_opt(spank_t, int count, char* words[]) 
   });
 }
 
-BELLOWS_EXPORT int slurm_spank_local_user_init(spank_t spank, int count, char* words[]) {
-  return dispatch(count, words, [spank](const Arguments& arguments) {
-    bellows::spank::client_job_known(spank, arguments);
-  });
-}
-
 BELLOWS_EXPORT int slurm_spank_task_init(spank_t spank, int count, char* words[]) {
   return dispatch(count, words, [spank](const Arguments& arguments) {
     bellows::spank::stepd_task(spank, arguments);

@@ -41,11 +41,10 @@ bool is_no_kill_variable(std::string_view name) {
 
 void forget_surrounding_job() {
   forget_no_kill();
+  const bool elastic = getenv(inherited_variable(option(OptionId::elastic)).c_str()) != nullptr;
   for (const Option& option : option_table()) {
-    const std::string inherited = inherited_variable(option);
-    if (option.variable != nullptr && getenv(inherited.c_str()) != nullptr)
-      unsetenv(option.variable);
-    unsetenv(inherited.c_str());
+    if (elastic && option.variable != nullptr) unsetenv(option.variable);
+    unsetenv(inherited_variable(option).c_str());
     unsetenv(variable_of(kOptionPrefix, option).c_str());
   }
 }

@@ -19,30 +19,26 @@ std::string wait_text(std::string_view text) {
 }
 
 constexpr Option kOptions[kOptionCount] = {
-    {OptionId::elastic, "elastic", "MIN-MAX[:STEP]",
-     "--elastic=1-8, --elastic=2-16:2 or --elastic=4, where 1 <= MIN <= MAX",
+    {OptionId::elastic, "elastic", "MIN-MAX[:STEP]", "1 <= MIN <= MAX: 1-8, 2-16:2 or just 4",
      "an elastic job: it may grow and shrink between MIN and MAX nodes while it runs",
      TakesValue::yes, "BELLOWS_ELASTIC", bounds_text},
-    {OptionId::mode, "elastic-mode", "turbo|economic|manual",
-     "--elastic-mode=turbo, economic or manual",
+    {OptionId::mode, "elastic-mode", "turbo|economic|manual", "",
      "who decides: turbo takes idle nodes, economic those that pay, manual waits for requests",
      TakesValue::yes, "BELLOWS_ELASTIC_MODE", parse_mode},
-    {OptionId::policy_args, "elastic-policy-args", "NAME=VALUE[,...]",
-     "--elastic-policy-args=gain=0.2,interval=10", "settings of the policy behind the mode",
-     TakesValue::yes, "BELLOWS_ELASTIC_POLICY_ARGS", parse_policy_args},
-    {OptionId::grace, "elastic-grace", "SECONDS", "--elastic-grace=30 (0 to 86400)",
+    {OptionId::policy_args, "elastic-policy-args", "NAME=VALUE[,...]", "as gain=0.2,interval=10",
+     "settings of the policy behind the mode", TakesValue::yes, "BELLOWS_ELASTIC_POLICY_ARGS",
+     parse_policy_args},
+    {OptionId::grace, "elastic-grace", "SECONDS", "0 to 86400",
      "how long before it loses a node the job wants to be told", TakesValue::yes,
      "BELLOWS_ELASTIC_GRACE", grace_text},
     {OptionId::companions, "elastic-het", "KEY=VALUE[,...][;...]",
-     "--elastic-het='partition=spot,max=4;partition=gpu,gres=gpu:1' "
-     "(keys: partition, qos, features, gres, max)",
+     "as 'partition=spot,max=4;partition=gpu,gres=gpu:1'",
      "where the job may have companion allocations: partition, qos, features, gres, max (nodes)",
      TakesValue::yes, "BELLOWS_ELASTIC_HET", parse_companions},
-    {OptionId::resize, "elastic-resize", "N|+N|-N|NODELIST",
-     "--elastic-resize=6, +2, -2 or n[1-4] (nodes)",
+    {OptionId::resize, "elastic-resize", "N|+N|-N|NODELIST", "nodes: 6, +2, -2 or n[1-4]",
      "srun: have the running elastic job changed to N nodes, by N, or to have these nodes",
      TakesValue::yes, nullptr, parse_resize},
-    {OptionId::wait, "elastic-wait", "SECONDS", "--elastic-wait or --elastic-wait=300 (0 to 86400)",
+    {OptionId::wait, "elastic-wait", "SECONDS", "0 to 86400",
      "with --elastic-resize: until the change is complete, 60 seconds unless others are given",
      TakesValue::maybe, nullptr, wait_text},
 };
@@ -59,8 +55,11 @@ std::string parse_option(const Option& option, const char* value) {
       throw ValueError("is longer than " + std::to_string(kLongestValue) + " characters");
     return option.parse(text);
   } catch (const ValueError& error) {
-    throw ValueError("--" + std::string(option.name) + "=" + printable(text) + ": " + error.what() +
-                     "; use " + option.example);
+    const std::string dashed = "--" + std::string(option.name) + "=";
+    const std::string example =
+        *option.example == '\0' ? "" : " (" + std::string(option.example) + ")";
+    throw ValueError(dashed + printable(text) + ": " + error.what() + "; use " + dashed +
+                     option.value + example);
   }
 }
 

@@ -22,8 +22,8 @@ enum class TakesValue { no = 0, yes = 1, maybe = 2 };
 struct Option {
   OptionId id;
   const char* name;      ///< without the dashes
-  const char* value;     ///< the form of its value, for the help
-  const char* example;   ///< good values, for error messages
+  const char* value;     ///< the form of its value
+  const char* example;   ///< limits or good values, for error messages
   const char* help;      ///< a sentence or two
   TakesValue takes;      ///< whether a value must or may follow
   const char* variable;  ///< in the job's environment; null for a request, which is no job's
