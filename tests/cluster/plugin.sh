@@ -32,7 +32,7 @@ test_a_mistake_in_plugstack_conf_is_named() {
   spoil
   echo "$line clean=yes" >"$file"
   expect_exit '!0' on ctl sbatch --wrap true
-  expect_contains "$ERR" "bellows: plugstack.conf: unknown argument 'clean=yes' (known: cleanup, folders, cleanup_seconds)"
+  expect_contains "$ERR" "bellows: plugstack.conf: unknown argument 'clean=yes' (known: cleanup, folders, cleanup_seconds, bellows, mode, grace, max_nodes, partition_max)"
   echo "$line cleanup=yes folders=/tmp" >"$file"
   expect_exit 0 on ctl srun true
 }
