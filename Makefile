@@ -6,6 +6,7 @@
 #   make            programs, plugin and tests      make install [PREFIX=] [DESTDIR=]
 #   make check      the tests                       make bench [BENCH=name]
 #   make chaos SEEDS=N [FIRST=SEED] [PROGRAM=steps|train]       jobs to which things happen
+#   make fuzz FUZZ_SECONDS=N [FUZZ=options|message]             parsers against inputs made up by chance
 #   make format     clang-format                    make lint   clang-tidy, shellcheck, layering
 #   make dist       source archive                  make clean
 srcdir ?= .
@@ -165,7 +166,7 @@ dist:
 	  tar --transform "s,^,$$name/," -czf $(abspath $(O))/$$name.tar.gz -T -
 
 clean:
-	rm -rf $(foreach d,obj lib bin tests pch bench,$(O)/$(d))
+	rm -rf $(foreach d,obj lib bin tests pch bench fuzz,$(O)/$(d))
 
 CXX_FILES = $(shell cd $(srcdir) && git ls-files '*.cc' '*.h' '*.c')
 format:

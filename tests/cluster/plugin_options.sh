@@ -25,7 +25,7 @@ home_file() {
 # batch SBATCH_ARGUMENT…: submits, waits, and prints what the job printed.
 # shellcheck disable=SC2016 # for the shell on ctl
 batch() {
-  on ctl bash -c 'job=$(sbatch --parsable -o batch.out "$@") || exit
+  on ctl bash -c 'rm -f batch.out; job=$(sbatch --parsable -o batch.out "$@") || exit
     for ((i = 0; i < 300; i++)); do [[ $(squeue -h -j "$job") ]] || break; sleep 0.1; done; cat batch.out' batch "$@"
 }
 
