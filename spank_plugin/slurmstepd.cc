@@ -75,6 +75,15 @@ void set_environment(spank_t spank, const Arguments& arguments) {
   }
 }
 
+/// `sbatch --export=NAME` keeps the options from the batch script, but not their inherited form.
+void take_inherited(spank_t spank) {
+  for (const Option& option : option_table()) {
+    if (option.variable == nullptr || arrived()[option.id]) continue;
+    if (auto value = variable(spank, inherited_variable(option).c_str()))
+      arrived().set(option.id, *std::move(value));
+  }
+}
+
 /// What was set for the command that made the job is not meant for those in it.
 void forget_no_kill(spank_t spank) {
   const auto mark = variable(spank, kNoKillMark);
@@ -93,6 +102,7 @@ void stepd_option(const Option& option, const char* value) {
 
 void stepd_task(spank_t spank, const Arguments& arguments) {
   forget_no_kill(spank);
+  take_inherited(spank);
   if (!arrived().any_of_job()) return;
   try {
     set_environment(spank, arguments);
