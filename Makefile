@@ -150,7 +150,7 @@ layering: $(PLUGINS)
 PREFIX := $(if $(filter NONE,$(PREFIX)),/usr/local,$(PREFIX))
 D = $(DESTDIR)$(PREFIX)
 install: all
-	install -d $(D)/bin $(D)/share/man/man1 $(D)/share/man/man8 $(D)/include/bellows
+	install -d $(D)/bin $(D)/share/man/man1 $(D)/share/man/man7 $(D)/share/man/man8 $(D)/include/bellows
 	$(if $(PROGRAMS),install -m 755 $(PROGRAMS) $(D)/bin)
 	$(if $(SBIN_PROGRAMS),install -d $(D)/sbin && install -m 755 $(SBIN_PROGRAMS) $(D)/sbin)
 	$(if $(PLUGINS),install -d $(D)/lib/bellows && install -m 644 $(PLUGINS) $(D)/lib/bellows)

@@ -9,6 +9,7 @@ $(call library,spank_plugin,$(spank_plugin_SOURCES))
 SPANK_OBJS := $(call objects,$(spank_plugin_SOURCES) $(addprefix spank_plugin/,dispatch.cc client.cc \
   slurmd.cc slurmstepd.cc))
 OBJS += $(SPANK_OBJS)
+MANPAGES += docs/man/spank_bellows.7
 $(SPANK_OBJS): EXTRA_FLAGS := -fvisibility=hidden
 PLUGINS += $(O)/lib/spank_bellows.so
 $(O)/lib/spank_bellows.so: $(SPANK_OBJS) spank_plugin/exports.map
