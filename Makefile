@@ -6,6 +6,7 @@
 #   make            programs, plugin and tests      make install [PREFIX=] [DESTDIR=]
 #   make check      the tests                       make bench [BENCH=name]
 #   make chaos SEEDS=N [FIRST=SEED] [PROGRAM=steps|train]       jobs to which things happen
+#   make fuzz FUZZ_SECONDS=N [FUZZ=options|message]             parsers against inputs made up by chance
 #   make format     clang-format                    make lint   clang-tidy, shellcheck, layering
 #   make dist       source archive                  make clean
 srcdir ?= .
@@ -149,7 +150,7 @@ layering: $(PLUGINS)
 PREFIX := $(if $(filter NONE,$(PREFIX)),/usr/local,$(PREFIX))
 D = $(DESTDIR)$(PREFIX)
 install: all
-	install -d $(D)/bin $(D)/share/man/man1 $(D)/share/man/man8 $(D)/include/bellows
+	install -d $(D)/bin $(D)/share/man/man1 $(D)/share/man/man7 $(D)/share/man/man8 $(D)/include/bellows
 	$(if $(PROGRAMS),install -m 755 $(PROGRAMS) $(D)/bin)
 	$(if $(SBIN_PROGRAMS),install -d $(D)/sbin && install -m 755 $(SBIN_PROGRAMS) $(D)/sbin)
 	$(if $(PLUGINS),install -d $(D)/lib/bellows && install -m 644 $(PLUGINS) $(D)/lib/bellows)
@@ -165,7 +166,7 @@ dist:
 	  tar --transform "s,^,$$name/," -czf $(abspath $(O))/$$name.tar.gz -T -
 
 clean:
-	rm -rf $(foreach d,obj lib bin tests pch bench,$(O)/$(d))
+	rm -rf $(foreach d,obj lib bin tests pch bench fuzz,$(O)/$(d))
 
 CXX_FILES = $(shell cd $(srcdir) && git ls-files '*.cc' '*.h' '*.c')
 format:

@@ -5,13 +5,13 @@
 
 namespace bellows::spank {
 
-int slurmd_job_epilog(spank_t spank, const Arguments& arguments) {
-  if (!arguments.cleanup) return ESPANK_SUCCESS;
+void slurmd_job_epilog(spank_t spank, const Arguments& arguments) {
+  if (!arguments.cleanup) return;
   EndedJob job{};
   if (spank_get_item(spank, S_JOB_ID, &job.id) != ESPANK_SUCCESS ||
       spank_get_item(spank, S_JOB_UID, &job.uid) != ESPANK_SUCCESS) {
     slurm_error("bellows: the epilog was not told which job ended");
-    return ESPANK_SUCCESS;
+    return;
   }
   if (spank_get_item(spank, S_JOB_GID, &job.gid) != ESPANK_SUCCESS)
     job.gid = static_cast<gid_t>(-1);
@@ -20,7 +20,6 @@ int slurmd_job_epilog(spank_t spank, const Arguments& arguments) {
     slurm_info("bellows: job %u left %d folders; removed", job.id, removal.removed);
   if (!removal.problems.empty())
     slurm_error("bellows: cleaning after job %u: %s", job.id, removal.problems.c_str());
-  return ESPANK_SUCCESS;
 }
 
 }  // namespace bellows::spank

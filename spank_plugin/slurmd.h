@@ -8,6 +8,6 @@
 namespace bellows::spank {
 
 /// Removes the folders that the job left on this node. Never fails the job: problems are logged.
-int slurmd_job_epilog(spank_t spank, const Arguments& arguments);
+void slurmd_job_epilog(spank_t spank, const Arguments& arguments);
 
 }  // namespace bellows::spank

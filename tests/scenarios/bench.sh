@@ -27,6 +27,10 @@ test_results_are_kept_only_when_they_are_complete() {
   expect_exit 1 tree/tests/bench/run --build tree/build one
   expect_contains "$ERR" "lacks"
   expect_no_file tree/build/bench/one.json
+  bench_tree 'exit 77'
+  expect_exit 0 tree/tests/bench/run --build tree/build one
+  expect_contains "$ERR" "one was left out"
+  expect_no_file tree/build/bench/one.json
   bench_tree 'exit 3'
   expect_exit 1 tree/tests/bench/run --build tree/build one
   expect_contains "$ERR" "failed: one"

@@ -46,6 +46,22 @@ TEST(SpankArguments, AreParsed) {
   EXPECT_EQ(arguments.cleanup_seconds, 7);
 }
 
+TEST(SpankArguments, OfElasticJobs) {
+  const Arguments defaults = parse_arguments({});
+  EXPECT_EQ(defaults.mode, "manual");
+  EXPECT_EQ(defaults.bellows, "");
+  EXPECT_FALSE(defaults.grace);
+  EXPECT_EQ(defaults.max_nodes, kMostNodes);
+  const Arguments arguments = parse("bellows=/opt/bin/bellows", "mode=turbo", "grace=30",
+                                    "max_nodes=64", "partition_max=gpu:8,spot:32");
+  EXPECT_EQ(arguments.bellows, "/opt/bin/bellows");
+  EXPECT_EQ(arguments.mode, "turbo");
+  EXPECT_EQ(arguments.grace, 30);
+  EXPECT_EQ(arguments.max_nodes, 64);
+  EXPECT_THAT(arguments.partition_max,
+              testing::ElementsAre(testing::Pair("gpu", 8), testing::Pair("spot", 32)));
+}
+
 TEST(SpankArguments, UnknownOnesAreNamedWithTheKnownOnes) {
   EXPECT_THAT(refusal("clean=yes"), HasSubstr("unknown argument 'clean=yes' (known: cleanup,"));
   EXPECT_THAT(refusal(""), HasSubstr("unknown argument ''"));
@@ -53,14 +69,33 @@ TEST(SpankArguments, UnknownOnesAreNamedWithTheKnownOnes) {
 
 TEST(SpankArguments, BadValuesAreNamedWithTheGoodOnes) {
   EXPECT_THAT(refusal("cleanup=maybe"), HasSubstr("'cleanup=maybe': use cleanup=yes|no"));
-  for (const char* word :
-       {"cleanup", "cleanup=", "folders=", "folders=tmp", "folders=/a:b", "folders=/a::/b",
-        "cleanup_seconds=0", "cleanup_seconds=5x", "cleanup_seconds=99999999999999999999"})
+  for (const char* word : {"cleanup",
+                           "cleanup=",
+                           "folders=",
+                           "folders=tmp",
+                           "folders=/a:b",
+                           "folders=/a::/b",
+                           "cleanup_seconds=0",
+                           "cleanup_seconds=5x",
+                           "cleanup_seconds=99999999999999999999",
+                           "bellows=bellows",
+                           "bellows=",
+                           "mode=fast",
+                           "grace=-1",
+                           "max_nodes=0",
+                           "partition_max=",
+                           "partition_max=gpu",
+                           "partition_max=:3",
+                           "partition_max=gpu:0",
+                           "partition_max=gpu:1,",
+                           "partition_max=gpu:1,gpu:2",
+                           "partition_max=gpu:1,,spot:2"})
     EXPECT_THAT(refusal(word), HasSubstr("use ")) << word;
 }
 
 TEST(SpankArguments, HelpHasEveryOne) {
-  for (const char* name : {"cleanup=", "folders=", "cleanup_seconds="})
+  for (const char* name : {"cleanup=", "folders=", "cleanup_seconds=", "bellows=", "mode=",
+                           "grace=", "max_nodes=", "partition_max="})
     EXPECT_THAT(arguments_help(), HasSubstr(name));
 }
 
