@@ -14,79 +14,33 @@ sys.dont_write_bytecode = True
 import checks  # noqa: E402
 from job import Job  # noqa: E402
 from plan import KINDS, make_plan  # noqa: E402
+from programs import PROGRAMS  # noqa: E402
 
 START_SECONDS = 40
 
 
-def option(arguments, name):
-    return int(arguments[arguments.index(name) + 1])
-
-
-class Steps:
-    """elastic_steps: whose content after each step is known exactly."""
-
-    def __init__(self, build, folder, plan):
-        self.build, self.folder, self.plan = build, folder, plan
-        self.command = ["elastic_steps", *plan.arguments, "--record", f"{folder}/record"]
-
-    def undisturbed(self, environment):
-        arguments = list(self.plan.arguments)
-        arguments[arguments.index("--work") + 1] = "0"
-        return subprocess.run(["bellows-run", "-n", "1", "elastic_steps", *arguments],
-                              env=environment, stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, timeout=120, check=True).stdout
-
-    def faults(self, job):
-        yield checks.same_result(job.output(), self.undisturbed(job.environment))
-        yield checks.shares_of_steps(f"{self.folder}/record", option(self.plan.arguments, "--steps"),
-                                     option(self.plan.arguments, "--batch"))
-
-
-class Train:
-    """bellows-train on a few small images."""
-
-    def __init__(self, build, folder, plan):
-        self.build, self.folder = build, folder
-        tiny_data = os.path.join(os.path.dirname(__file__), "..", "lib", "tiny_data")
-        os.makedirs(f"{folder}/data")
-        subprocess.run([sys.executable, tiny_data, f"{folder}/data"], check=True)
-        self.common = ["bellows-train", *plan.arguments, "--threads", "1", "--data",
-                       f"fashion-mnist:{folder}/data/mnist"]
-        self.command = self.common + self.files("run")
-
-    def files(self, name):
-        return ["--checkpoint-dir", f"{self.folder}/{name}", "--record-samples",
-                f"{self.folder}/{name}.samples", "--metrics", f"{self.folder}/{name}.metrics"]
-
-    def samples(self, name):
-        return checks.glob.glob(f"{self.folder}/{name}.samples.*")
-
-    def faults(self, job):
-        done = subprocess.run(["bellows-run", "-n", "1", *self.common, *self.files("undisturbed")],
-                              env=job.environment, stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, timeout=300, check=False)
-        if done.returncode != 0:
-            yield f"the undisturbed run ends with {done.returncode}: {done.stderr[-2000:]}"
-            return
-        yield checks.samples_of_steps(self.samples("run"), self.samples("undisturbed"))
-        yield checks.same_parameters(self.build, f"{self.folder}/run",
-                                     f"{self.folder}/undisturbed")
-
-
-def play(job, plan, limit, log):
+def play(job, program, plan, limit, log):
     """All events. Returns what is wrong already."""
-    if not job.wait_for_world(START_SECONDS):
-        return "the job has ended before its first step" if not job.alive() else "no first step"
+    if not job.wait_for_world(START_SECONDS) and not (plan.ends_itself and not job.alive()):
+        return "no first step" if job.alive() else "the job has ended before its first step"
     for event in plan.events:
         if not job.run_for(event.gap):
-            log("the job has ended before all had happened")
             break
         log(f"{event.kind}: {job.happen(event)}")
+    if job.run_for(plan.end_gap) and not plan.ends_itself:
+        log("told to end")
+        program.end(job)
+        for event in plan.late:
+            if not job.run_for(event.gap):
+                break
+            log(f"{event.kind}: {job.happen(event)}")
+    elif not job.alive() and not plan.ends_itself:
+        return f"the job has ended by itself, with {job.launcher.returncode}"
     if job.run_for(limit):
         job.stacks()
         return f"still running {limit} s after the last event"
     job.settle_requests()
-    if job.launcher.returncode != 0:
+    if job.launcher.returncode not in program.codes:
         return f"exit code {job.launcher.returncode}"
     return ""
 
@@ -103,10 +57,11 @@ def run_seed(options, seed):
             events.write(f"{time.monotonic() - begun:8.3f}  {text}\n")
 
         log(plan)
-        program = {"steps": Steps, "train": Train}[plan.program](options.build, folder, plan)
+        program = PROGRAMS[plan.program](options.build, folder, plan)
         job = Job(options.build, folder, plan, program.command, log)
         try:
-            fault = play(job, plan, options.limit, log) or next(filter(None, program.faults(job)), "")
+            fault = play(job, program, plan, options.limit, log)
+            fault = fault or next(filter(None, program.faults(job)), "")
         except (RuntimeError, OSError, ValueError, subprocess.SubprocessError) as failed:
             fault = f"{type(failed).__name__}: {failed}"
         finally:

@@ -29,10 +29,10 @@ def same_result(output, undisturbed):
     return ""
 
 
-def shares_of_steps(path, steps, batch):
+def shares_of_steps(record, steps, batch):
     """Each step's batch was used once: the shares in the last world that committed it are all of it."""
     shares, committed = {}, {}
-    for line in read_lines([path]):
+    for line in record:
         key = line["step"], line["epoch"]
         if line["event"] == "share":
             shares.setdefault(key, []).append((line["first"], line["last"]))

@@ -34,14 +34,21 @@ class Plan:
     program: str
     ranks: int
     nodes: int
-    arguments: list  # of the program
-    seconds: float   # that the job should last at least, for all events to find it
+    arguments: list    # of the program
+    batch: int
+    ends_itself: bool  # after `steps`, whether all has happened by then or not; else when it is told
+    steps: int         # about as many as the events need here
+    code: int          # with which a training ends that is told to
     events: list
+    end_gap: float     # from the last event to the word to end
+    late: list         # events after that word
 
     def __str__(self):
-        kinds = " ".join(e.kind for e in self.events)
+        kinds = [e.kind for e in self.events]
+        kinds += [f"({self.steps} steps)"] if self.ends_itself else ["end"]
+        kinds += [e.kind for e in self.late]
         return (f"{self.program}, {self.ranks} ranks on {self.nodes} nodes, "
-                f"{' '.join(self.arguments)}: {kinds}")
+                f"{' '.join(self.arguments)}: {' '.join(kinds)}")
 
 
 def draw_gap(draw):
@@ -50,29 +57,36 @@ def draw_gap(draw):
     return round(draw.uniform(*span), 3)
 
 
+def draw_event(draw, kinds, key):
+    kind = draw.choices(list(kinds), list(kinds.values()))[0]
+    return Event(draw_gap(draw), kind, random.Random(f"bellows {key}"))
+
+
 def make_plan(seed, program, only=None):
     draw = random.Random(f"bellows {seed}")
     if program == "both":
         program = draw.choice(["steps", "train"])
     ranks, nodes = draw.randint(1, 5), draw.randint(1, 3)
     kinds = {k: w for k, w in KINDS.items() if only is None or k in only}
-    events = []
-    for i in range(draw.randint(1, 6)):
-        kind = draw.choices(list(kinds), list(kinds.values()))[0]
-        events.append(Event(draw_gap(draw), kind, random.Random(f"bellows {seed} {i}")))
+    events = [draw_event(draw, kinds, f"{seed} {i}") for i in range(draw.randint(1, 6))]
     seconds = sum(e.gap for e in events) + 1.5
     if program == "steps":
         work = draw.choice([2, 5, 10])
-        steps = int(seconds * 1000 / (work + 2))
-        arguments = ["--steps", str(steps), "--work", str(work),
-                     "--buckets", str(draw.randint(1, 3)),
-                     "--bytes", str(draw.choice([8, 1 << 16, 1 << 20, 1 << 22])),
-                     "--batch", str(draw.choice([5, 64, 100]))]
+        rate = 1000 / (work + 2)
+        batch = draw.choice([5, 64, 100])
+        arguments = ["--work", str(work), "--buckets", str(draw.randint(1, 3)),
+                     "--bytes", str(draw.choice([8, 1 << 16, 1 << 20, 1 << 22]))]
     else:
         # So low a rate that rounding is not blown up to what a missing batch would do (checks.py).
         model, width, rate = draw.choice([("mlp", 256, 80)] * 3 + [("cnn", 16, 25)])
-        arguments = ["--model", model, "--width", str(width), "--lr", "0.0005",
-                     "--batch", str(draw.choice([24, 50])), "--steps", str(int(seconds * rate))]
+        batch = draw.choice([24, 50])
+        arguments = ["--model", model, "--width", str(width), "--lr", "0.0005"]
         if draw.random() < 0.4:
             arguments += ["--checkpoint-every", str(draw.randint(5, 40))]
-    return Plan(seed, program, ranks, nodes, arguments, seconds, events)
+    arguments += ["--batch", str(batch)]
+    ends_itself = draw.random() < 0.15
+    late = []
+    if draw.random() < 0.3:
+        late = [draw_event(draw, kinds, f"{seed} late {i}") for i in range(draw.randint(1, 2))]
+    return Plan(seed, program, ranks, nodes, arguments, batch, ends_itself, int(seconds * rate),
+                draw.choice([85, 85, 7]), events, draw_gap(draw), late)

@@ -46,6 +46,7 @@ constexpr const char* kUsage = R"(usage: elastic_steps [--option VALUE]…
   --batch N      integers per step (64)       --buckets N  reductions per step (2)
   --work MS      time that a step's work takes on each rank (0)
   --while FILE   ... as long as FILE exists, and no time after that: a test ends the job soon
+  --end FILE     end, before all steps are done, after one in which rank 0 has found FILE
   --record FILE  append a line of JSON for each share, commit and adopted state
 )";
 
@@ -56,6 +57,7 @@ struct Options {
   std::int64_t buckets = 2;
   std::int64_t work = 0;
   std::string while_there;  // how long steps take has no part in their result
+  std::string end_when;
   std::string record;
 };
 
@@ -95,6 +97,12 @@ class Record {
   int file_ = -1;
 };
 
+// The control word of a step, which is rank 0's.
+constexpr int kChange = 1;  // leave this world after the step
+constexpr int kEnd = 2;     // there is no step after this one
+
+bool exists(const std::string& file) { return ::access(file.c_str(), F_OK) == 0; }
+
 // ---- the program --------------------------------------------------------------------------------
 
 class Program {
@@ -113,6 +121,7 @@ class Program {
   void synchronise(ElasticWorld& world);
   void take_state(ElasticWorld& world, int source, std::int64_t step);
   bool step(ElasticWorld& world);
+  int control(const ElasticWorld& world) const;
   void finish(ElasticWorld& world);
 
   Options options_;
@@ -148,9 +157,10 @@ void Program::take_state(ElasticWorld& elastic, int source, std::int64_t step) {
   const bool behind = state_.step < step;
   constexpr std::size_t kPiece = 1 << 17;  // elements: 1 MiB
   std::vector<double> staging;
-  std::uint64_t size = state_.values.size();
-  check_mpi(MPI_Bcast(&size, 1, MPI_UINT64_T, source, world.communicator()),
+  std::uint64_t head[] = {state_.values.size(), state_.ending ? 1U : 0U};
+  check_mpi(MPI_Bcast(head, 2, MPI_UINT64_T, source, world.communicator()),
             "MPI_Bcast of the state's size");
+  const std::uint64_t size = head[0];
   if (world.rank() != source) staging.resize(behind ? size : std::min<std::size_t>(size, kPiece));
   for (std::size_t at = 0; at < size; at += kPiece) {
     double* piece = world.rank() == source ? &state_.values[at] : &staging[behind ? at : 0];
@@ -163,6 +173,7 @@ void Program::take_state(ElasticWorld& elastic, int source, std::int64_t step) {
   const ElasticWorld::Update update(elastic);
   state_.values.swap(staging);
   state_.step = step;
+  state_.ending = head[1] != 0;
   record_.write("adopt", elastic, step, ", \"from\": " + std::to_string(source));
 }
 
@@ -178,9 +189,9 @@ bool Program::step(ElasticWorld& elastic) {
   const std::size_t elements = state_.values.size();
   sums_.resize(elements + 1);
   bellows::steps::share_of_step(next, options_.batch, first, last, sums_.data(), elements);
-  if (options_.while_there.empty() || ::access(options_.while_there.c_str(), F_OK) == 0)
+  if (options_.while_there.empty() || exists(options_.while_there))
     std::this_thread::sleep_for(std::chrono::milliseconds(options_.work));
-  sums_[elements] = world.rank() == 0 && elastic.change_wanted() ? 1 : 0;
+  sums_[elements] = world.rank() == 0 ? control(elastic) : 0;
 
   fault_point("share");
   const auto buckets = static_cast<std::size_t>(options_.buckets);
@@ -194,9 +205,16 @@ bool Program::step(ElasticWorld& elastic) {
   fault_point("reduced");
   const ElasticWorld::Update update(elastic);
   bellows::steps::apply_step(state_, sums_.data());
+  const int control = static_cast<int>(sums_[elements]);
+  state_.ending = (control & kEnd) != 0;
   record_.write("commit", elastic, next);
   fault_point("committed");
-  return sums_[elements] > 0;
+  return (control & kChange) != 0;
+}
+
+int Program::control(const ElasticWorld& elastic) const {
+  return (elastic.change_wanted() ? kChange : 0) |
+         (!options_.end_when.empty() && exists(options_.end_when) ? kEnd : 0);
 }
 
 // All have the last step when the barrier is over. Who still fails here finds the others gone, and
@@ -222,7 +240,7 @@ void Program::run() {
     try {
       if (!in_step) synchronise(world);
       in_step = true;
-      if (state_.step < options_.steps) {
+      if (!state_.ending && state_.step < options_.steps) {
         wanted = step(world);
         world.report({state_.step, 0});
       } else {
@@ -271,6 +289,8 @@ Options parse(int argc, char** argv) {
       options.work = number(argv[i], value, 0);
     } else if (name == "--while") {
       options.while_there = value;
+    } else if (name == "--end") {
+      options.end_when = value;
     } else if (name == "--record") {
       options.record = value;
     } else {

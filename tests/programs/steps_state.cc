@@ -42,7 +42,10 @@ void transfer(Call call, int file, Byte* data, std::size_t size) {
 }  // namespace
 
 State first_state(std::int64_t bytes) {
-  return {0, std::vector<double>(static_cast<std::size_t>(bytes) / sizeof(double), 0)};
+  State state;
+  state.step = 0;
+  state.values.resize(static_cast<std::size_t>(bytes) / sizeof(double), 0);
+  return state;
 }
 
 void share_of_step(std::int64_t step, std::int64_t batch, std::int64_t first, std::int64_t last,
@@ -61,7 +64,7 @@ void apply_step(State& state, const double* sums) {
 }
 
 void check_content(const State& state, std::int64_t batch) {
-  State expected{0, std::vector<double>(kClasses, 0)};
+  State expected = first_state(kClasses * sizeof(double));
   std::vector<double> sums(kClasses);
   while (expected.step < state.step) {
     share_of_step(expected.step + 1, batch, 0, batch, sums.data(), kClasses);
@@ -84,16 +87,20 @@ std::uint64_t checksum(const State& state) {
 }
 
 void save(const State& state, int file) {
-  const std::int64_t head[] = {state.step, static_cast<std::int64_t>(state.values.size())};
+  const std::int64_t head[] = {state.step, static_cast<std::int64_t>(state.values.size()),
+                               state.ending ? 1 : 0};
   transfer(::write, file, reinterpret_cast<const char*>(head), sizeof(head));
   transfer(::write, file, reinterpret_cast<const char*>(state.values.data()),
            state.values.size() * sizeof(double));
 }
 
 State restore(int file) {
-  std::int64_t head[2];
+  std::int64_t head[3];
   transfer(::read, file, reinterpret_cast<char*>(head), sizeof(head));
-  State state{head[0], std::vector<double>(static_cast<std::size_t>(head[1]))};
+  State state;
+  state.step = head[0];
+  state.values.resize(static_cast<std::size_t>(head[1]));
+  state.ending = head[2] != 0;
   transfer(::read, file, reinterpret_cast<char*>(state.values.data()),
            state.values.size() * sizeof(double));
   return state;

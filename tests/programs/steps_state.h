@@ -19,6 +19,7 @@ struct WrongContent : std::runtime_error {
 struct State {
   std::int64_t step = -1;  // -1: none yet, as in a joiner
   std::vector<double> values;
+  bool ending = false;  // this step is the last
 };
 
 /// Step 0, of so many bytes.
