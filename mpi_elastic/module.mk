@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # bellows-run, bellows-agent and the library that takes a world from them.
 # A program links it with MPI_LIBS.
-$(call library,mpi_elastic,$(addprefix mpi_elastic/,world.cc elastic_world.cc rank_control.cc) \
+$(call library,mpi_elastic,$(addprefix mpi_elastic/,world.cc elastic_world.cc rank_control.cc \
+  held_signals.cc) \
   protocol/message.cc)
 DEVEL_LIBS := $(MPI_LIBS) $(PMIX_LIBS) $(filter-out -lboost_program_options,$(BOOST_LIBS)) -pthread \
   $(filter -fsanitize%,$(SANITIZE))
