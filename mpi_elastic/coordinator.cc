@@ -66,7 +66,8 @@ Coordinator::Coordinator(boost::asio::io_context& io, RunOptions options, Alloca
       trouble_timer_(io),
       join_timer_(io),
       leave_timer_(io),
-      departed_timer_(io) {
+      departed_timer_(io),
+      ending_timer_(io) {
   for (const int number : {SIGQUIT, SIGUSR1, SIGUSR2}) signals_.add(number);
   program_.arguments = options_.program;
   program_.environment = own_environment();
@@ -267,6 +268,7 @@ void Coordinator::end_rank(std::uint64_t member, RankEnd end) {
   membership_.end_member(member, failed ? MemberState::dead : MemberState::finished);
   // One that never was in the world, or left it while others went on, does not speak for the job.
   if (before != MemberState::joining && before != MemberState::leaving) outcome_.add(end);
+  const bool closed = ended_by_itself(end) && info.entered > info.left;
   ranks_.erase(found);
   spdlog::info("{}", describe(end));
 
@@ -275,7 +277,7 @@ void Coordinator::end_rank(std::uint64_t member, RankEnd end) {
   if (ranks_.empty()) {
     finish();
   } else if (options_.elastic && state_ == State::running) {
-    member_ended(member, end, before);
+    member_ended(member, end, before, closed);
   } else if (failed && state_ == State::running) {
     if (options_.on_failure == OnFailure::stop) {
       stop_ranks_after(end);

@@ -114,7 +114,8 @@ class Coordinator {
   Message job_message() const;
 
   // coordinator_repair.cc: what is done about a death.
-  void member_ended(std::uint64_t member, const RankEnd& end, MemberState before);
+  void member_ended(std::uint64_t member, const RankEnd& end, MemberState before, bool closed);
+  void await_the_end();
   void repair_after(const RankEnd& end, std::uint64_t member);
   bool can_repair(std::string& why_not) const;
   void member_in_trouble(const Message& message);
@@ -259,7 +260,7 @@ class Coordinator {
   bool ending_ = false;        // a member has ended of itself: the program is done
   int troubles_ = 0;           // epochs in a row that were needed although nobody had died
   boost::asio::steady_timer declare_timer_, phase_limit_, trouble_timer_, join_timer_, leave_timer_,
-      departed_timer_;
+      departed_timer_, ending_timer_;
   bool declare_planned_ = false;
   std::deque<Event> events_;
   std::set<std::uint64_t> ready_joiners_;

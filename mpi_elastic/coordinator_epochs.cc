@@ -166,7 +166,7 @@ void Coordinator::world_stands() {
   } else {
     spdlog::info("{}", text);
   }
-  outcome_.forgive();
+  if (!ending_) outcome_.forgive();
   causes_.clear();
   strikes_.clear();
   urgent_ = false;

@@ -17,10 +17,14 @@ namespace {
 constexpr auto kTroubleWait = std::chrono::milliseconds(300);
 constexpr int kMostTroubles = 5;
 constexpr auto kGatherDeparted = std::chrono::milliseconds(2);
+// When one rank is done the others are, as a rule, in the same moment.
+constexpr auto kEndTogether = std::chrono::milliseconds(500);
 
 }  // namespace
 
-void Coordinator::member_ended(std::uint64_t member, const RankEnd& end, MemberState before) {
+// `closed`: it has not left its last world for another, but closed it, as programs do at their end.
+void Coordinator::member_ended(std::uint64_t member, const RankEnd& end, MemberState before,
+                               bool closed) {
   if (before == MemberState::joining) {
     if (!end.stopped) {
       spdlog::warn("{}; the world goes on without it", describe(end));
@@ -28,17 +32,27 @@ void Coordinator::member_ended(std::uint64_t member, const RankEnd& end, MemberS
     }
   } else if (before == MemberState::leaving && !is_failure(end)) {
     spdlog::info("{}, as it was asked to leave", describe(end));
-  } else if (is_failure(end) && !(ended_by_itself(end) && phase_ == Phase::steady)) {
+  } else if (is_failure(end) && !(ended_by_itself(end) && (closed || phase_ == Phase::steady))) {
     repair_after(end, member);
   } else {
     // Its own decision: the program is done, or has found something that it cannot work with.
     ending_ = true;
     dismiss_joiners();
     if (not_entered_.empty() && phase_ == Phase::entering) world_stands();
+    if (closed && phase_ != Phase::steady) await_the_end();
   }
   check_leaves();
   answer_waiting();
   release_empty_nodes();
+}
+
+// The program was done while a new world was to form, which now waits for those who are gone.
+void Coordinator::await_the_end() {
+  ending_timer_.expires_after(kEndTogether);
+  ending_timer_.async_wait([this](const boost::system::error_code& failed) {
+    if (failed || state_ != State::running || phase_ == Phase::steady) return;
+    change_world("the others are done", true);
+  });
 }
 
 void Coordinator::repair_after(const RankEnd& end, std::uint64_t member) {

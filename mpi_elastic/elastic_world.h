@@ -46,7 +46,9 @@ class ElasticWorld {
   struct Settings {
     /// Writes the program's state to an open file (a memfd at offset 0), so that it can go on in a
     /// new image of the process. Called from another thread while the program's own is stuck in
-    /// MPI, and never inside an Update. Without it a process that is stuck ends.
+    /// MPI, and never inside an Update. Without it a process that is stuck ends. A signal that the
+    /// program has a handler for and that comes from now on, also one that `save` raises by kill(),
+    /// is raised again by open() in the new image.
     std::function<void(int file)> save;
   };
 

@@ -2,7 +2,7 @@
 # bellows-run, bellows-agent and the library that takes a world from them.
 # A program links it with MPI_LIBS.
 $(call library,mpi_elastic,$(addprefix mpi_elastic/,world.cc elastic_world.cc rank_control.cc \
-  pmix_connection.cc) \
+  pmix_connection.cc held_signals.cc) \
   protocol/message.cc)
 DEVEL_LIBS := $(MPI_LIBS) $(PMIX_LIBS) $(filter-out -lboost_program_options,$(BOOST_LIBS)) -pthread \
   $(filter -fsanitize%,$(SANITIZE))

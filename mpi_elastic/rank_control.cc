@@ -19,6 +19,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "mpi_elastic/held_signals.h"
+
 extern char** environ;
 
 namespace bellows::elastic {
@@ -70,6 +72,10 @@ std::unique_ptr<RankControl> RankControl::from_environment(Save save) {
   const int fd = std::atoi(said);
   // For this process alone, not for what it may start.
   unsetenv(kControlVariable);
+  if (const char* held = std::getenv(kSignalsVariable)) {
+    HeldSignals::release(std::atoi(held));
+    unsetenv(kSignalsVariable);
+  }
   if (fd <= 2 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0) return nullptr;
   return std::unique_ptr<RankControl>(new RankControl(fd, std::move(save)));
 }
@@ -214,6 +220,7 @@ void RankControl::replace_process() {
                  epoch_.load());
     _exit(EXIT_FAILURE);
   }
+  const HeldSignals held;
   try {
     save_(file);
     lseek(file, 0, SEEK_SET);
@@ -226,20 +233,22 @@ void RankControl::replace_process() {
   for (char** variable = environ; *variable != nullptr; ++variable) {
     if (std::strncmp(*variable, "PMIX_", 5) == 0 && std::strncmp(*variable, "PMIX_MCA_", 9) != 0)
       continue;
-    if (starts_with_name(*variable, kJoinerVariable) || starts_with_name(*variable, kStateVariable))
+    if (starts_with_name(*variable, kJoinerVariable) || starts_with_name(*variable, kStateVariable) ||
+        starts_with_name(*variable, kSignalsVariable))
       continue;
     environment.emplace_back(*variable);
   }
   environment.push_back(std::string(kControlVariable) + "=" + std::to_string(fd_));
   environment.push_back(std::string(kStateVariable) + "=" + std::to_string(file));
+  if (held.file() >= 0)
+    environment.push_back(std::string(kSignalsVariable) + "=" + std::to_string(held.file()));
   std::vector<std::string> arguments = own_arguments();
   // Everything else closes: sockets to the dead, memory of the old world.
   syscall(SYS_close_range, 3U, ~0U, 4U /* CLOSE_RANGE_CLOEXEC */);
   fcntl(fd_, F_SETFD, 0);
   fcntl(file, F_SETFD, 0);
-  sigset_t none;
-  sigemptyset(&none);
-  pthread_sigmask(SIG_SETMASK, &none, nullptr);
+  if (held.file() >= 0) fcntl(held.file(), F_SETFD, 0);
+  held.block();
   std::array<char, 4096> program{};
   if (readlink("/proc/self/exe", program.data(), program.size() - 1) <= 0 ||
       access(program.data(), X_OK) != 0) {

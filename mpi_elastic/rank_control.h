@@ -96,5 +96,6 @@ class RankControl {
 inline constexpr char kControlVariable[] = "BELLOWS_CONTROL_FD";
 inline constexpr char kJoinerVariable[] = "BELLOWS_JOINER";
 inline constexpr char kStateVariable[] = "BELLOWS_STATE_FD";
+inline constexpr char kSignalsVariable[] = "BELLOWS_SIGNALS_FD";
 
 }  // namespace bellows::elastic

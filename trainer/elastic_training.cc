@@ -16,6 +16,7 @@
 #include "trainer/errors.h"
 #include "trainer/mpi_backend.h"
 #include "trainer/saved_image.h"
+#include "trainer/signals.h"
 
 namespace bellows::trainer {
 
@@ -102,7 +103,10 @@ void ElasticTraining::warm_up() {
   for (const auto& [name, parameter] : state_->parameters) parameter.mutable_grad().reset();
 }
 
-void ElasticTraining::save_image(int file) const { write_image(file, loaded_, course_); }
+void ElasticTraining::save_image(int file) const {
+  write_image(file, loaded_, course_);
+  repeat_stop_signal();
+}
 
 int ElasticTraining::code_of(Outcome outcome) const {
   switch (outcome) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/signals.h"
 
+#include <unistd.h>
+
 #include <csignal>
 
 namespace bellows::trainer {
@@ -23,5 +25,9 @@ void catch_stop_signals() {
 }
 
 int stop_signal() { return received; }
+
+void repeat_stop_signal() {
+  if (received != 0) kill(getpid(), received);
+}
 
 }  // namespace bellows::trainer

@@ -11,4 +11,7 @@ void catch_stop_signals();
 /// The number of the signal that came to this rank, or 0.
 int stop_signal();
 
+/// If one has come, it comes once more: to the image of the process that follows this one.
+void repeat_stop_signal();
+
 }  // namespace bellows::trainer

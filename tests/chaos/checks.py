@@ -94,17 +94,25 @@ def same_parameters(build, folder, undisturbed):
 
 
 def _left(folder):
-    found = [f"process {pid} ({name})" for pid, (name, _) in processes(folder).items()]
-    found += glob.glob(f"{folder}/tmp/*") + glob.glob(f"{folder}/ctl/*.sock")
+    found = [f"process {pid} ({one.name})" for pid, one in processes(folder).items()]
+    found += glob.glob(f"{folder}/tmp/*") + glob.glob(f"{folder}/ctl/*.sock") + glob.glob(f"{folder}/ctl/*.job")
     return found + glob.glob(f"/dev/shm/*{os.getuid()}-local-*")
+
+
+def no_false_alarms(job, plan):
+    """Nobody is held for silent but those who were made to be."""
+    silent = len(re.findall(r"node .* is lost: no sign of life", job.errors()))
+    made = sum(e.kind in ("freeze", "cut") for e in plan.events + plan.late)
+    return f"{silent} nodes were silent, not {made}" if silent > made else ""
 
 
 def nothing_left(job):
     """What a killed agent leaves is the next one's to remove: one is started for it."""
-    until = time.monotonic() + 10
+    until = time.monotonic() + 20
     left = _left(job.folder)
     while left and time.monotonic() < until:
-        if job.killed_agent:
+        if job.killed_agent and not any(one.name == "bellows-agent"
+                                        for one in processes(job.folder).values()):
             subprocess.run(["bellows-run", "-n", "1", "true"], env=job.environment, timeout=60,
                            stdin=subprocess.DEVNULL, check=False)
         time.sleep(0.05)

@@ -1,32 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A running job of bellows-run, and what can be done to it."""
+"""A running job of bellows-run on this machine: what is known of it, and its end."""
 import json
 import os
 import signal
 import subprocess
 import time
+from dataclasses import dataclass
 
 MARK = "BELLOWS_CHAOS_MARK"
+SILENCE = 3.0        # --silence-timeout of jobs in which a node is silent
+RANK_TIMEOUT = 3.0
+
+# An agent that the launcher's SIGKILL does not reach, as one behind srun on a node that is cut off.
+FAR_AGENT = """#!/bin/sh
+bellows-agent "$@" &
+wait
+"""
+
+
+@dataclass
+class Process:
+    name: str
+    parent: int
+    node: str  # an agent's
 
 
 def processes(mark):
-    """Those that carry the mark in their environment, by id, with the names of their programs."""
+    """Those that carry the mark in their environment, by id."""
     found = {}
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():
             continue
         try:
             with open(f"/proc/{entry}/environ", "rb") as file:
-                if f"{MARK}={mark}".encode() not in file.read().split(b"\0"):
-                    continue
+                environment = file.read().split(b"\0")
+            if f"{MARK}={mark}".encode() not in environment:
+                continue
             with open(f"/proc/{entry}/stat", encoding="utf-8", errors="replace") as file:
                 text = file.read()
         except OSError:
             continue
         name = text[text.index("(") + 1:text.rindex(")")]
         state, parent = text[text.rindex(")") + 2:].split()[:2]
+        node = next((v[13:].decode() for v in environment if v.startswith(b"BELLOWS_NODE=")), "")
         if state not in "ZX":
-            found[int(entry)] = (name, int(parent))
+            found[int(entry)] = Process(name, int(parent), node)
     return found
 
 
@@ -38,9 +56,37 @@ def send(pid, number):
         return False
 
 
+class Node:
+    """An agent and its ranks, as they were found."""
+
+    def __init__(self, job, agent, ranks):
+        self.job, self.agent, self.ranks = job, agent, ranks
+        self.name = f"agent {agent}"
+
+    def kill_agent(self):
+        self.job.killed_agent = True
+        send(self.agent, signal.SIGKILL)
+
+    def freeze(self):
+        self.job.silenced.add(self.agent)
+        send(self.agent, signal.SIGSTOP)
+
+    def cut(self):
+        self.job.silenced.add(self.agent)
+        for pid in [self.agent] + [r["pid"] for r in self.ranks]:
+            send(pid, signal.SIGSTOP)
+
+    def heal(self):
+        self.job.silenced.discard(self.agent)
+        for pid in [r["pid"] for r in self.ranks] + [self.agent]:
+            send(pid, signal.SIGCONT)
+
+
 class Job:
-    """`holders` are the processes that have the job's state: while one of them lives and is not
-    asked to leave, the job must go on. Those that are about to end are in `doomed`."""
+    """Who holds the job's state is kept in `holders`: while one of them lives and is not asked to
+    leave, the job must go on. Those that are about to end are in `doomed`."""
+
+    short_cuts = True  # a cut that is too short to be noticed can be made
 
     def __init__(self, build, folder, plan, arguments, log):
         self.build, self.folder, self.log = build, folder, log
@@ -51,28 +97,58 @@ class Job:
         for name in [n for n in self.environment if n.startswith("SLURM_")]:
             del self.environment[name]
         os.makedirs(f"{folder}/tmp")
-        self.doomed, self.holders, self.requests = set(), set(), []
-        self.killed_agent = False
-        self.command = ["bellows-run", "--elastic", "1-8", "-n", str(plan.ranks), "--local-nodes",
-                        str(plan.nodes), "--rank-timeout", "3", "-v"] + arguments
-        with open(f"{folder}/out", "wb") as out, open(f"{folder}/err", "wb") as err:
-            self.launcher = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=out,
-                                             stderr=err, env=self.environment, cwd=folder)
+        self.doomed, self.holders, self.requests, self.due = set(), set(), [], []
+        self.silenced = set()  # agents
+        self.killed_agent = self.ending = False
+        self.patient_until = 0
+        command = ["--elastic", "1-8", "-n", str(plan.ranks), "--local-nodes", str(plan.nodes),
+                   "--rank-timeout", str(RANK_TIMEOUT), "-v"]
+        if plan.silences:
+            command += ["--silence-timeout", str(SILENCE), "--launcher-grace", "8"]
+        if plan.far_agents:
+            with open(f"{folder}/agent", "w", encoding="utf-8") as file:
+                file.write(FAR_AGENT)
+            os.chmod(f"{folder}/agent", 0o755)
+            command += ["--agent", f"{folder}/agent"]
+        self.start_launcher(command + arguments)
+        self.name = f"local-{self.launcher.pid}"
+
+    def start_launcher(self, arguments):
+        # The agents go on writing to the files of the launcher before.
+        with open(f"{self.folder}/out", "ab") as out, open(f"{self.folder}/err", "ab") as err:
+            self.launcher = subprocess.Popen(["bellows-run", *arguments], stdin=subprocess.DEVNULL,
+                                             stdout=out, stderr=err, env=self.environment,
+                                             cwd=self.folder)
 
     def output(self):
         with open(f"{self.folder}/out", encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    def errors(self):
+        with open(f"{self.folder}/err", encoding="utf-8", errors="replace") as file:
             return file.read()
 
     def alive(self):
         return self.launcher.poll() is None
 
     def run_for(self, seconds):
-        """False when the job ends before."""
-        try:
-            self.launcher.wait(seconds)
-            return False
-        except subprocess.TimeoutExpired:
-            return True
+        """Until then what is due happens. False when the job ends before."""
+        until = time.monotonic() + seconds
+        while True:
+            self.due.sort(key=lambda one: one[0])
+            stop = min([until] + [when for when, _ in self.due[:1]])
+            try:
+                self.launcher.wait(max(stop - time.monotonic(), 0.001))
+                return False
+            except subprocess.TimeoutExpired:
+                pass
+            if stop == until:
+                return True
+            self.due.pop(0)[1]()
+
+    def do_all_that_is_due(self):
+        while self.due:
+            self.due.pop(0)[1]()
 
     def wait_for_world(self, seconds):
         until = time.monotonic() + seconds
@@ -99,140 +175,62 @@ class Job:
             raise RuntimeError(f"bellows status ended with {asked.returncode}: {text}")
         return json.loads(text)
 
+    @staticmethod
+    def key(rank):
+        return rank["node"], rank["pid"]
+
     def ranks(self):
         """Of the living, and not about to end. Keeps the list of holders."""
         status = self.status() or {"ranks": []}
-        there = [r for r in status["ranks"] if r["pid"] > 0 and r["pid"] not in self.doomed]
+        there = [r for r in status["ranks"] if r["pid"] > 0 and self.key(r) not in self.doomed]
         if not self.holders:
-            self.holders = {r["pid"] for r in there if r["state"] == "running"}
-        self.holders |= {r["pid"] for r in there if r["step"] > 0}
+            self.holders = {self.key(r) for r in there if r["state"] == "running"}
+        self.holders |= {self.key(r) for r in there if r["step"] > 0}
         for rank in there:
             if rank["state"] == "leaving":
-                self.holders.discard(rank["pid"])
+                self.holders.discard(self.key(rank))
         return there
 
-    def agents(self):
-        return sorted(p for p, (name, _) in processes(self.folder).items()
-                      if name == "bellows-agent")
-
-    # ---- what can happen ---------------------------------------------------------------------
-
-    def happen(self, event):
-        """Returns what was done, in words; "nothing" where nobody could be hit."""
-        return getattr(self, "do_" + event.kind)(event.draw) or "nothing"
-
-    def victims(self, draw, most):
-        """Up to `most`, never the last holder."""
-        ranks = self.ranks()
-        holders = [r["pid"] for r in ranks if r["pid"] in self.holders]
-        if not holders:
-            return []
-        keeper = draw.choice(holders)
-        others = [r for r in ranks if r["pid"] != keeper]
-        return draw.sample(others, min(most, len(others)))
-
-    def request(self, draw, *arguments):
-        wait = draw.choice(["0", "0", "20"])
-        asked = self.bellows(*arguments, f"--wait={wait}")
-        if wait == "0":
-            self.settle(asked, arguments, 15)
-        else:
-            self.requests.append((asked, arguments, time.monotonic() + 35))
-        return " ".join(arguments) + (", waiting" if wait != "0" else "")
-
-    def settle(self, asked, arguments, seconds):
-        text = asked.communicate(timeout=max(seconds, 0.1))[0].strip()
-        self.log(f"bellows {' '.join(arguments)}: {asked.returncode}: {text}")
-        if asked.returncode not in (0, 1, 3):
-            raise RuntimeError(f"bellows {' '.join(arguments)} ended with {asked.returncode}")
-
-    def settle_requests(self):
-        for asked, arguments, until in self.requests:
-            self.settle(asked, arguments, until - time.monotonic())
-        self.requests = []
-
-    def do_join(self, draw):
-        return self.request(draw, "resize", f"+{draw.randint(1, 3)}")
-
-    def do_shrink(self, draw):
-        return self.request(draw, "resize", f"-{draw.randint(1, 2)}")
-
-    def do_leave(self, draw):
-        named = [r for r in self.victims(draw, draw.randint(1, 2)) if r["state"] == "running"]
-        if not named:
-            return ""
-        self.holders -= {r["pid"] for r in named}
-        return self.request(draw, "leave", "--ranks=" + ",".join(str(r["rank"]) for r in named))
-
-    def do_handover(self, draw):
-        """Those who leave have the state; nobody else has it yet."""
-        old = [r for r in self.ranks() if r["state"] == "running" and r["rank"] >= 0]
-        if not old:
-            return ""
-        grown = self.request(draw, "resize", f"+{draw.randint(1, 3)}")
-        self.run_for(draw.choice([0, 0.1, 0.2, 0.3, 0.5]))
-        self.holders -= {r["pid"] for r in old}
-        return grown + "; " + self.request(
-            draw, "leave", "--ranks=" + ",".join(str(r["rank"]) for r in old))
-
-    def signal(self, victims, number):
-        hit = [r for r in victims if send(r["pid"], number)]
-        return ", ".join(f"rank {r['rank']} (pid {r['pid']}, {r['state']})" for r in hit)
-
-    def doom(self, victims):
-        self.doomed |= {r["pid"] for r in victims}
+    def doom(self, ranks):
+        self.doomed |= {self.key(r) for r in ranks}
         self.holders -= self.doomed
 
-    def do_kill(self, draw):
-        victims = self.victims(draw, 1)
-        self.doom(victims)
-        return self.signal(victims, signal.SIGKILL)
+    def nodes(self, ranks):
+        table = processes(self.folder)
+        agents = sorted(p for p, one in table.items()
+                        if one.name == "bellows-agent" and p not in self.silenced)
+        return [Node(self, agent, [r for r in ranks
+                                   if r["pid"] in table and table[r["pid"]].parent == agent])
+                for agent in agents]
 
-    def do_massacre(self, draw):
-        victims = self.victims(draw, draw.randint(2, 7))
-        self.doom(victims)
-        return self.signal(victims, signal.SIGKILL)
+    def signal(self, ranks, number):
+        """Returns those that it reached."""
+        return [r for r in ranks if send(r["pid"], number)]
 
-    def do_stop(self, draw):
-        victims = self.victims(draw, 1)
-        self.doom(victims)
-        return self.signal(victims, signal.SIGSTOP)
+    def take_over(self):
+        """Another launcher."""
+        self.start_launcher(["--reattach", self.name, "--start-timeout", "6", "-v"])
+        if self.ending:
+            self.end_signal()
 
-    def do_pause(self, draw):
-        victims = self.victims(draw, 1)
-        names = self.signal(victims, signal.SIGSTOP)
-        self.run_for(draw.uniform(0.01, 1.5))
-        self.signal(victims, signal.SIGCONT)
-        return names
-
-    def do_node(self, draw):
-        """Any but that of a holder."""
-        ranks, table = self.ranks(), processes(self.folder)
-        holders = [r["pid"] for r in ranks if r["pid"] in self.holders and r["pid"] in table]
-        agents = self.agents()
-        if not holders or not agents:
-            return ""
-        agents = [a for a in agents if a != table[draw.choice(holders)][1]]
-        if not agents:
-            return ""
-        agent = draw.choice(agents)
-        there = [r for r in ranks if r["pid"] in table and table[r["pid"]][1] == agent]
-        self.doom(there)
-        self.killed_agent = True
-        send(agent, signal.SIGKILL)
-        return f"agent {agent} with ranks " + " ".join(str(r["rank"]) for r in there)
+    def end_signal(self):
+        self.ending = True
+        self.launcher.send_signal(signal.SIGUSR1)
 
     # ---- the end -----------------------------------------------------------------------------
 
+    def exit_code(self):
+        return self.launcher.returncode
+
     def stacks(self):
         """Where everybody is, for a job that hangs."""
-        for pid, (name, _) in sorted(processes(self.folder).items()):
-            if name == "bellows":
+        for pid, one in sorted(processes(self.folder).items()):
+            if one.name == "bellows":
                 continue
             done = subprocess.run(["gdb", "-p", str(pid), "-batch", "-ex", "thread apply all bt"],
                                   stdin=subprocess.DEVNULL, capture_output=True, text=True,
                                   timeout=60, check=False)
-            with open(f"{self.folder}/stack.{name}.{pid}", "w", encoding="utf-8") as file:
+            with open(f"{self.folder}/stack.{one.name}.{pid}", "w", encoding="utf-8") as file:
                 file.write(done.stdout)
 
     def end_all(self):

@@ -5,19 +5,21 @@ there at that moment."""
 import random
 from dataclasses import dataclass, field
 
-MOST_RANKS = 8
-
 # What can happen, and how often.
 KINDS = {
     "join": 24,    # one to three ranks more
     "leave": 12,   # one or two named ranks go
     "shrink": 8,   # so many go, the launcher says which
-    "kill": 26,    # one rank, kill -9; joiners too
+    "kill": 22,    # one rank, kill -9; joiners too
+    "abort": 5,    # one rank, SIGABRT
     "massacre": 8,  # several at once, up to all but one
     "node": 8,     # an agent, kill -9: its ranks die with it
     "stop": 6,     # SIGSTOP a rank, for good
     "handover": 6,  # new ranks are asked for, and all others to leave
     "pause": 8,    # SIGSTOP a rank, and SIGCONT before anybody can hold it for dead
+    "launcher": 6,  # kill -9 of bellows-run, and another takes over; ranks may die in between
+    "freeze": 2,   # SIGSTOP an agent: its ranks go on until its silence is noticed
+    "cut": 4,      # SIGSTOP an agent and its ranks, and SIGCONT, as a rule too late
 }
 
 
@@ -42,12 +44,19 @@ class Plan:
     events: list
     end_gap: float     # from the last event to the word to end
     late: list         # events after that word
+    patient: bool      # not to be told to end before silence has been noticed
+    far_agents: bool   # that the launcher's SIGKILL does not reach
+
+    @property
+    def silences(self):
+        return any(e.kind in ("freeze", "cut") for e in self.events + self.late)
 
     def __str__(self):
         kinds = [e.kind for e in self.events]
         kinds += [f"({self.steps} steps)"] if self.ends_itself else ["end"]
         kinds += [e.kind for e in self.late]
-        return (f"{self.program}, {self.ranks} ranks on {self.nodes} nodes, "
+        return (f"{self.program}, {self.ranks} ranks on {self.nodes} "
+                f"{'far ' if self.far_agents else ''}nodes, "
                 f"{' '.join(self.arguments)}: {' '.join(kinds)}")
 
 
@@ -68,14 +77,18 @@ def make_plan(seed, program, only=None):
         program = draw.choice(["steps", "train"])
     ranks, nodes = draw.randint(1, 5), draw.randint(1, 3)
     kinds = {k: w for k, w in KINDS.items() if only is None or k in only}
+    ends_itself = draw.random() < 0.15 and kinds.keys() != {"launcher"}
+    if ends_itself:  # if it ends with its launcher, nobody is there to tell how
+        kinds.pop("launcher", None)
     events = [draw_event(draw, kinds, f"{seed} {i}") for i in range(draw.randint(1, 6))]
     seconds = sum(e.gap for e in events) + 1.5
     if program == "steps":
         work = draw.choice([2, 5, 10])
-        rate = 1000 / (work + 2)
+        size = draw.choice([8, 1 << 16, 1 << 20, 1 << 22])
+        rate = 1000 / (work + 2 + size / (1 << 17))
         batch = draw.choice([5, 64, 100])
         arguments = ["--work", str(work), "--buckets", str(draw.randint(1, 3)),
-                     "--bytes", str(draw.choice([8, 1 << 16, 1 << 20, 1 << 22]))]
+                     "--bytes", str(size)]
     else:
         # So low a rate that rounding is not blown up to what a missing batch would do (checks.py).
         model, width, rate = draw.choice([("mlp", 256, 80)] * 3 + [("cnn", 16, 25)])
@@ -84,9 +97,9 @@ def make_plan(seed, program, only=None):
         if draw.random() < 0.4:
             arguments += ["--checkpoint-every", str(draw.randint(5, 40))]
     arguments += ["--batch", str(batch)]
-    ends_itself = draw.random() < 0.15
     late = []
     if draw.random() < 0.3:
         late = [draw_event(draw, kinds, f"{seed} late {i}") for i in range(draw.randint(1, 2))]
     return Plan(seed, program, ranks, nodes, arguments, batch, ends_itself, int(seconds * rate),
-                draw.choice([85, 85, 7]), events, draw_gap(draw), late)
+                draw.choice([85, 85, 7]), events, draw_gap(draw), late,
+                draw.random() < 0.8, draw.random() < 0.5)

@@ -5,7 +5,6 @@ have a number of steps that a machine of two cores needs about as long for."""
 import glob
 import os
 import re
-import signal
 import subprocess
 import sys
 
@@ -61,7 +60,7 @@ class Train:
         self.codes = (0, plan.code) if plan.ends_itself else (plan.code,)
 
     def end(self, job):
-        job.launcher.send_signal(signal.SIGUSR1)
+        job.end_signal()
 
     def files(self, name):
         return ["--checkpoint-dir", f"{self.folder}/{name}", "--record-samples",

@@ -97,6 +97,43 @@ test_a_process_that_replaces_itself_keeps_its_state() {
   expect_as_undisturbed 1 -- "${MODEL[@]}" "${EXACT[@]}"
 }
 
+_replaced() {
+  local pid
+  for pid; do grep -qz '^BELLOWS_STATE_FD=' "/proc/$pid/environ" || return; done
+}
+
+# ... and would be ended by the signal, while it has no handler yet.
+test_a_signal_to_processes_that_replace_themselves_is_kept() {
+  local pids
+  export BELLOWS_STUCK_SECONDS=0.000001
+  start_training 3 "${MODEL[@]}" "${ENDLESS[@]}" "${EXACT[@]}"
+  mapfile -t pids < <(rank_pids)
+  kill -KILL "${pids[1]}"
+  wait_until 20 _replaced "${pids[0]}" "${pids[2]}"
+  kill -USR1 "$LAUNCHER"
+  expect_end 85
+  expect_as_undisturbed 1 -- "${MODEL[@]}" "${EXACT[@]}"
+}
+
+_is_changing() { [[ $(control status) == *": changing, epoch $1,"* ]]; }
+
+# It has a place in the next world already, and nobody to meet there.
+test_a_joiner_does_not_go_on_by_itself_when_the_others_stop() {
+  data
+  LIMIT=60 start --elastic 1-6 -n 1 --rank-timeout 40 bellows-train --threads 1 --log-every 1 \
+    --data fashion-mnist:mnist --metrics m.jsonl --record-samples used "${MODEL[@]}" "${ENDLESS[@]}"
+  more_steps 3
+  local first
+  first=$(rank_pids)
+  kill -STOP "$first"
+  expect_exit 0 control resize +1 --wait=0
+  wait_until 30 _is_changing 2
+  kill -USR1 "$LAUNCHER"
+  kill -CONT "$first"
+  expect_end 85
+  expect_as_undisturbed 0 -- "${MODEL[@]}"
+}
+
 # A pass is one small step, and the test data are many: most of the time goes into evaluations.
 test_an_evaluation_that_a_death_interrupts_is_made_again() {
   data
