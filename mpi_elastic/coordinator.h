@@ -29,7 +29,6 @@
 #include "mpi_elastic/agent_links.h"
 #include "mpi_elastic/agent_starter.h"
 #include "mpi_elastic/allocation.h"
-#include "mpi_elastic/control_server.h"
 #include "mpi_elastic/input.h"
 #include "mpi_elastic/job_file.h"
 #include "mpi_elastic/job_outcome.h"
@@ -39,6 +38,7 @@
 #include "mpi_elastic/output.h"
 #include "mpi_elastic/rendezvous.h"
 #include "mpi_elastic/run_options.h"
+#include "protocol/control_server.h"
 
 namespace bellows::elastic {
 
@@ -54,6 +54,7 @@ class Coordinator {
  private:
   enum class State { starting, reattaching, registering, running, stopping, finishing };
   using Message = protocol::Message;
+  using ControlServer = protocol::ControlServer;
 
   Coordinator(boost::asio::io_context& io, RunOptions options, Allocation allocation,
               std::string secret, const std::string& name);
