@@ -22,6 +22,7 @@ constexpr auto kGatherDeparted = std::chrono::milliseconds(2);
 
 void Coordinator::member_ended(std::uint64_t member, const RankEnd& end, MemberState before) {
   if (before == MemberState::joining) {
+    note_arrival(end.node, describe(end));
     if (!end.stopped) {
       spdlog::warn("{}; the world goes on without it", describe(end));
       note_event("join", describe(end), 0);

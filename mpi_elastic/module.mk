@@ -23,6 +23,6 @@ $(call program,bellows-agent,$(addprefix mpi_elastic/,bellows_agent.cc agent.cc 
   agent_gap.cc \
   pmix_host.cc pmix_info.cc pmix_upcalls.cc),launcher protocol,$(PMIX_LIBS) $(launcher_LIBS))
 $(call program,bellows-run,$(addprefix mpi_elastic/,bellows_run.cc coordinator.cc \
-  $(patsubst %,coordinator_%.cc,end services epochs repair join leave control reattach) agent_starter.cc \
+  $(patsubst %,coordinator_%.cc,end services epochs repair join leave control nodes reattach) agent_starter.cc broker_process.cc \
   input.cc),launcher protocol,$(launcher_LIBS))
 MANPAGES += docs/man/bellows-run.1
