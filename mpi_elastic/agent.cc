@@ -94,15 +94,17 @@ void Agent::beat() {
 }
 
 // Slurm signals the processes of a step, and thereby the agent: the ranks are in groups of their
-// own, so what is meant for them is passed on, and the agent stays to report their end.
+// own, so what is meant for them is passed on, and the agent stays to report their end. Where only
+// this node is taken the coordinator lets its ranks leave.
 void Agent::await_signal() {
   signals_.async_wait([this](const boost::system::error_code& failed, int number) {
     if (failed || ended_) return;
-    Message message("signalled");
+    const bool notice = settings_.notice && number == SIGTERM;
+    Message message(notice ? "notice" : "signalled");
     message.head["signal"] = number;
     channel_->send(message);
     for (auto& [member, rank] : ranks_) {
-      if (rank.process) rank.process->signal(number);
+      if (rank.process && !notice) rank.process->signal(number);
     }
     await_signal();
   });

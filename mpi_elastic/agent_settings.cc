@@ -47,6 +47,7 @@ AgentSettings AgentSettings::from_environment() {
   settings.rank_silence_seconds =
       seconds("BELLOWS_RANK_SILENCE_SECONDS", settings.rank_silence_seconds);
   settings.grace_seconds = seconds("BELLOWS_LAUNCHER_GRACE_SECONDS", settings.grace_seconds, true);
+  settings.notice = std::getenv("BELLOWS_NOTICE") != nullptr;
   return settings;
 }
 
@@ -64,12 +65,14 @@ void AgentSettings::add_to(std::vector<std::string>& environment) const {
   set_variable(environment, "BELLOWS_SILENCE_SECONDS", std::to_string(silence_seconds));
   set_variable(environment, "BELLOWS_RANK_SILENCE_SECONDS", std::to_string(rank_silence_seconds));
   set_variable(environment, "BELLOWS_LAUNCHER_GRACE_SECONDS", std::to_string(grace_seconds));
+  if (notice) set_variable(environment, "BELLOWS_NOTICE", "1");
 }
 
 void AgentSettings::remove_from(std::vector<std::string>& environment) {
-  for (const char* name : {"BELLOWS_NODE=", "BELLOWS_COORDINATOR=", "BELLOWS_SECRET=",
-                           "BELLOWS_JOB=", "BELLOWS_CONNECT_SECONDS=", "BELLOWS_SILENCE_SECONDS=",
-                           "BELLOWS_RANK_SILENCE_SECONDS=", "BELLOWS_LAUNCHER_GRACE_SECONDS="}) {
+  for (const char* name :
+       {"BELLOWS_NODE=", "BELLOWS_COORDINATOR=", "BELLOWS_SECRET=", "BELLOWS_JOB=",
+        "BELLOWS_CONNECT_SECONDS=", "BELLOWS_SILENCE_SECONDS=", "BELLOWS_RANK_SILENCE_SECONDS=",
+        "BELLOWS_LAUNCHER_GRACE_SECONDS=", "BELLOWS_NOTICE="}) {
     remove_variables(environment, name);
   }
 }

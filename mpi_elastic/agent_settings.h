@@ -17,6 +17,7 @@ struct AgentSettings {
   double rank_silence_seconds = 5;
   double silence_seconds = 10;  // BELLOWS_SILENCE_SECONDS: then the other side is lost
   double grace_seconds = 0;     // BELLOWS_LAUNCHER_GRACE_SECONDS: for a lost one to come back
+  bool notice = false;  // BELLOWS_NOTICE=1: SIGTERM says that this node goes, not that the job ends
 
   /// Reads the variables. Throws std::runtime_error naming the one that is missing or wrong.
   static AgentSettings from_environment();

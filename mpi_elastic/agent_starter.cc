@@ -25,21 +25,24 @@ AgentStarter::~AgentStarter() {
 // Explicit values for everything that a site's defaults (SLURM_* variables, slurm.conf) could turn
 // against us: the step spans one node, shares it with other steps, gets all of it, has no PMI of
 // its own, and its end is nobody else's.
-std::vector<std::string> AgentStarter::command(const AgentSettings& settings) const {
+std::vector<std::string> AgentStarter::command(const AgentSettings& settings,
+                                               const std::string& job) const {
   if (!slurm_) return {agent_};
-  return {"srun",         "--nodes=1",
-          "--ntasks=1",   "--nodelist=" + settings.node,
-          "--overlap",    "--external-launcher",
-          "--mpi=none",   "--kill-on-bad-exit=0",
-          "--no-kill",    "--export=ALL",
-          "--input=none", "--unbuffered",
-          "--quiet",      "--job-name=bellows-agent",
-          agent_};
+  std::vector<std::string> words = {"srun",         "--nodes=1",
+                                    "--ntasks=1",   "--nodelist=" + settings.node,
+                                    "--overlap",    "--external-launcher",
+                                    "--mpi=none",   "--kill-on-bad-exit=0",
+                                    "--no-kill",    "--export=ALL",
+                                    "--input=none", "--unbuffered",
+                                    "--quiet",      "--job-name=bellows-agent"};
+  if (!job.empty()) words.push_back("--jobid=" + job);
+  words.push_back(agent_);
+  return words;
 }
 
-void AgentStarter::start(const AgentSettings& settings) {
+void AgentStarter::start(const AgentSettings& settings, const std::string& job) {
   SpawnRequest request;
-  request.arguments = command(settings);
+  request.arguments = command(settings, job);
   request.environment = own_environment();
   // They would be taken for options of our own steps.
   for (const char* name :
@@ -47,6 +50,12 @@ void AgentStarter::start(const AgentSettings& settings) {
         "SLURM_CPU_BIND", "SLURM_HINT=", "SLURM_LABELIO=", "SLURM_STDOUTMODE=", "SLURM_STDERRMODE=",
         "SLURM_STDINMODE=", "SLURM_THREADS_PER_CORE=", "SLURM_EXCLUSIVE=", "SLURM_EXACT="}) {
     if (slurm_) remove_variables(request.environment, name);
+  }
+  // They tell of another allocation than the one that is meant.
+  for (const char* name :
+       {"SLURM_JOB", "SLURM_HET_", "SLURM_NNODES=", "SLURM_NODELIST=", "SLURM_TASKS_PER_NODE=",
+        "SLURM_MEM_PER_", "SLURM_TRES_", "SLURM_GPUS", "SLURM_CPUS_"}) {
+    if (slurm_ && !job.empty()) remove_variables(request.environment, name);
   }
   settings.add_to(request.environment);
   request.null_input = true;
@@ -110,6 +119,10 @@ std::vector<std::string> AgentStarter::nodes() const {
 void AgentStarter::kill_one(const std::string& node) {
   const auto found = processes_.find(node);
   if (found != processes_.end()) kill(found->second->pid, SIGKILL);
+}
+
+void AgentStarter::kill_all_of(const std::vector<std::string>& nodes) {
+  for (const std::string& node : nodes) kill_one(node);
 }
 
 void AgentStarter::kill_all() {

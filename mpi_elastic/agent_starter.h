@@ -26,8 +26,9 @@ class AgentStarter {
   AgentStarter(const AgentStarter&) = delete;
   AgentStarter& operator=(const AgentStarter&) = delete;
 
-  /// Throws SpawnError.
-  void start(const AgentSettings& settings);
+  /// `job`: the Slurm job that has the node, "" for the one that this process is in. Throws
+  /// SpawnError.
+  void start(const AgentSettings& settings, const std::string& job);
   /// Watches a process that another launcher has started. False when it has ended.
   bool adopt(const std::string& node, pid_t pid, std::int64_t started);
   /// Of the node's process; 0 when there is none.
@@ -38,6 +39,7 @@ class AgentStarter {
   /// Of a node that is lost: nothing is to be expected of it.
   void kill_one(const std::string& node);
   void kill_all();
+  void kill_all_of(const std::vector<std::string>& nodes);
 
  private:
   struct Child {
@@ -45,7 +47,7 @@ class AgentStarter {
     boost::asio::posix::stream_descriptor exit;
     bool ours = true;  // else its exit status is not for us
   };
-  std::vector<std::string> command(const AgentSettings& settings) const;
+  std::vector<std::string> command(const AgentSettings& settings, const std::string& job) const;
   void wait_for(const std::string& node);
 
   boost::asio::io_context& io_;

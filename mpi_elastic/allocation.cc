@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "mpi_elastic/run_options.h"
+#include "protocol/elastic_settings.h"
 
 namespace bellows::elastic {
 namespace {
@@ -180,6 +181,31 @@ std::vector<std::pair<std::string, int>> place_ranks(const Allocation& allocatio
     left -= count;
   }
   return placed;
+}
+
+void take_elastic_bounds(RunOptions& options, const Allocation& allocation) {
+  if (!options.elastic_auto || options.elastic) return;
+  const auto settings = allocation.slurm ? protocol::elastic_settings() : std::nullopt;
+  if (!settings) {
+    if (!options.elastic_named) return;
+    throw AllocationError(
+        "--elastic=auto: this is no Slurm job that was submitted as an elastic one "
+        "(BELLOWS_ELASTIC "
+        "is not set): give --elastic=MIN-MAX ranks");
+  }
+  const int per_node = most_ranks_on_a_node(place_ranks(allocation, options));
+  options.elastic = {settings->least * per_node, settings->most * per_node};
+  options.on_failure = OnFailure::go_on;
+  if (options.ranks && *options.ranks > options.elastic->second) {
+    throw AllocationError("-n " + std::to_string(*options.ranks) + " is more than the " +
+                          std::to_string(settings->most) + " nodes of BELLOWS_ELASTIC allow");
+  }
+}
+
+int most_ranks_on_a_node(const std::vector<std::pair<std::string, int>>& placed) {
+  int most = 1;
+  for (const auto& [node, ranks] : placed) most = std::max(most, ranks);
+  return most;
 }
 
 }  // namespace bellows::elastic

@@ -44,12 +44,14 @@ int main(int argc, char** argv) {
     if (options.reattach) {
       JobRecord left = read_job(*options.reattach);
       left.options.start_seconds = options.start_seconds;
+      left.options.broker = options.broker;
       left.options.verbose = options.verbose;
       left.options.tag_output = left.options.tag_output || options.tag_output;
       Coordinator coordinator(io, std::move(left));
       return coordinator.run();
     }
     Allocation allocation = find_allocation(options);
+    take_elastic_bounds(options, allocation);
     Coordinator coordinator(io, std::move(options), std::move(allocation));
     return coordinator.run();
   } catch (const UsageError& wrong) {

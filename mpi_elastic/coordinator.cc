@@ -31,6 +31,7 @@ Coordinator::Coordinator(boost::asio::io_context& io, RunOptions options, Alloca
     : Coordinator(io, std::move(options), allocation, protocol::random_hex(),
                   name_of_job(allocation)) {
   placed_ = place_ranks(allocation_, options_);
+  options_.ranks_per_node = most_ranks_on_a_node(placed_);
 }
 
 Coordinator::Coordinator(boost::asio::io_context& io, RunOptions options, Allocation allocation,
@@ -80,6 +81,7 @@ std::string Coordinator::job_name() const { return membership_.base().substr(kNa
 int Coordinator::run() {
   await_signal();
   open_control();
+  start_broker();
   if (left_) {
     reattach();
   } else {
@@ -90,6 +92,7 @@ int Coordinator::run() {
   // What is left may wait for a reader that takes its time: a signal then ends this process.
   signals_.clear();
   output_.flush();
+  if (broker_) broker_->end();
   const bool failed = !start_failure_.empty() || !stop_reason_.empty();
   const std::string own = !start_failure_.empty() ? start_failure_ : stop_reason_;
   const std::string summary = failed ? own : outcome_.summary();
@@ -125,7 +128,7 @@ void Coordinator::start_agents() {
     }
     for (const auto& [node, ranks] : placed_) {
       settings.node = node;
-      starter_.start(settings);
+      starter_.start(settings, job_of(node));
     }
     keep_record();
     spdlog::info("starting {} agents, reachable at {}", placed_.size(), settings.addresses[0]);
@@ -339,12 +342,14 @@ void Coordinator::agent_lost(const std::string& node, const std::string& reason)
   membership_.lose_node(node);
   lost_nodes_.insert(node);
   keep_record();
+  if (state_ == State::running) answer_waiting();
 }
 
 void Coordinator::agent_process_ended(const std::string& node, const std::string& how) {
   if (departing_nodes_.erase(node) > 0) {
     spdlog::info("node {} is free", node);
     if (arrivals_.contains(node)) start_arrival(node);  // it is wanted again
+    answer_waiting();
     if (state_ != State::finishing) return;
   }
   if (state_ == State::finishing) {
@@ -357,6 +362,7 @@ void Coordinator::agent_process_ended(const std::string& node, const std::string
     fail_start("the agent on node " + node + " did not start: " + how);
   }
   // Otherwise its connection is gone too, or will be silent: that is what counts.
+  if (state_ == State::running) answer_waiting();
 }
 
 void Coordinator::on_start_limit() {

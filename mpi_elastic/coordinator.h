@@ -29,7 +29,7 @@
 #include "mpi_elastic/agent_links.h"
 #include "mpi_elastic/agent_starter.h"
 #include "mpi_elastic/allocation.h"
-#include "mpi_elastic/control_server.h"
+#include "mpi_elastic/broker_process.h"
 #include "mpi_elastic/input.h"
 #include "mpi_elastic/job_file.h"
 #include "mpi_elastic/job_outcome.h"
@@ -39,6 +39,7 @@
 #include "mpi_elastic/output.h"
 #include "mpi_elastic/rendezvous.h"
 #include "mpi_elastic/run_options.h"
+#include "protocol/control_server.h"
 
 namespace bellows::elastic {
 
@@ -54,6 +55,7 @@ class Coordinator {
  private:
   enum class State { starting, reattaching, registering, running, stopping, finishing };
   using Message = protocol::Message;
+  using ControlServer = protocol::ControlServer;
 
   Coordinator(boost::asio::io_context& io, RunOptions options, Allocation allocation,
               std::string secret, const std::string& name);
@@ -150,6 +152,19 @@ class Coordinator {
   std::vector<std::uint64_t> members_staying() const;
   void release_empty_nodes();
 
+  // coordinator_nodes.cc: nodes that are added to the allocation, or go from it.
+  struct Arriving;
+  struct Removal;
+  void start_broker();
+  std::string job_of(const std::string& node) const;
+  void add_nodes(const Message& request, ControlServer::Reply reply);
+  void remove_nodes(const Message& request, ControlServer::Reply reply);
+  void node_gets_notice(const std::string& node);
+  void note_arrival(const std::string& node, const std::string& failure);
+  void answer_arrivals();
+  void answer_removals();
+  boost::json::array allocated_nodes() const;
+
   // coordinator_control.cc: requests of the job's owner.
   struct Waiting {
     ControlServer::Reply reply;
@@ -163,6 +178,21 @@ class Coordinator {
   void wait_for(Waiting waiting, const Message& request);
   void answer_waiting();
   Message status() const;
+
+  struct Arriving {  // an "add-nodes" that is not answered yet
+    struct Place {
+      std::vector<std::uint64_t> members;
+      std::optional<double> agent, ready;  // seconds since the request
+      std::string failure;
+    };
+    ControlServer::Reply reply;
+    std::map<std::string, Place> places;  // by node
+    std::chrono::steady_clock::time_point started;
+  };
+  struct Removal {  // a "remove-nodes"
+    ControlServer::Reply reply;
+    std::vector<std::string> nodes;
+  };
 
   // coordinator_services.cc: what agents ask for on behalf of ranks.
   void receive(const std::string& node, const Message& message);
@@ -277,6 +307,12 @@ class Coordinator {
   std::deque<std::pair<std::string, Message>> held_messages_;  // with their nodes
   std::vector<int> held_signals_;
   std::vector<Waiting> waiting_;
+
+  // Nodes.
+  std::unique_ptr<BrokerProcess> broker_;
+  std::vector<Arriving> arriving_;
+  std::vector<Removal> removals_;
+  std::set<std::string> going_nodes_;  // of the allocation, on which nobody is to start
 };
 
 }  // namespace bellows::elastic

@@ -56,7 +56,7 @@ void Coordinator::serve_control(const Message& request, ControlServer::Reply rep
     reply(status());
     return;
   }
-  if (type != "resize" && type != "leave") {
+  if (type != "resize" && type != "leave" && type != "add-nodes" && type != "remove-nodes") {
     throw std::runtime_error("unknown request \"" + std::string(type) + "\"");
   }
   if (!options_.elastic) {
@@ -69,6 +69,10 @@ void Coordinator::serve_control(const Message& request, ControlServer::Reply rep
   }
   if (type == "resize") {
     resize(request, std::move(reply));
+  } else if (type == "add-nodes") {
+    add_nodes(request, std::move(reply));
+  } else if (type == "remove-nodes") {
+    remove_nodes(request, std::move(reply));
   } else {
     leave(request, std::move(reply));
   }
@@ -143,6 +147,8 @@ void Coordinator::wait_for(Waiting waiting, const Message& request) {
 }
 
 void Coordinator::answer_waiting() {
+  answer_arrivals();
+  answer_removals();
   std::erase_if(waiting_, [this](const Waiting& waiting) {
     std::size_t here = 0, in = 0, stay = 0;
     for (const std::uint64_t member : waiting.members) {
@@ -220,6 +226,9 @@ Message Coordinator::status() const {
     nodes.push_back(json::object{{"name", node}, {"ranks", count}});
   }
   head["nodes"] = nodes;
+  head["allocation"] = allocated_nodes();
+  head["ranks_per_node"] = options_.ranks_per_node.value_or(1);
+  head["start_timeout"] = options_.start_seconds;
   for (const Event& event : events_) {
     events.push_back(json::object{{"time", event.time},
                                   {"kind", event.kind},

@@ -63,11 +63,14 @@ std::string Coordinator::node_for_joiner(const std::vector<std::string>& nodes) 
   if (!nodes.empty()) {
     for (const std::string& name : nodes) candidates.emplace_back(name, cores_of(name));
   } else {
-    for (const auto& [name, id] : membership_.nodes())
-      candidates.emplace_back(name, cores_of(name));
-    for (const Node& node : allocation_.nodes) {
-      if (!membership_.has_node(node.name)) candidates.emplace_back(node.name, node.cpus);
+    for (const auto& [name, id] : membership_.nodes()) {
+      if (!going_nodes_.contains(name)) candidates.emplace_back(name, cores_of(name));
     }
+    for (const Node& node : allocation_.nodes) {
+      if (membership_.has_node(node.name) || going_nodes_.contains(node.name)) continue;
+      candidates.emplace_back(node.name, node.cpus);
+    }
+    if (candidates.empty()) throw std::runtime_error("all nodes of the job are on their way out");
   }
   const auto load = [this](const std::pair<std::string, int>& node) {
     const auto ranks = static_cast<double>(membership_.members_on(node.first).size());
@@ -97,7 +100,9 @@ void Coordinator::start_arrival(const std::string& node) {
   });
   try {
     agent_settings_.node = node;
-    starter_.start(agent_settings_);
+    agent_settings_.job = job_of(node).empty() ? allocation_.job : job_of(node);
+    agent_settings_.notice = !job_of(node).empty();
+    starter_.start(agent_settings_, job_of(node));
     keep_record();
   } catch (const std::runtime_error& failed) {
     node_failed_to_arrive(node, failed.what());
@@ -107,12 +112,14 @@ void Coordinator::start_arrival(const std::string& node) {
 void Coordinator::node_arrived(const std::string& node) {
   const auto arrival = arrivals_.extract(node);
   lost_nodes_.erase(node);
+  note_arrival(node, "");
   send_joiners(node, arrival.mapped().members);
 }
 
 void Coordinator::node_failed_to_arrive(const std::string& node, const std::string& why) {
   const auto arrival = arrivals_.extract(node);
   if (arrival.empty()) return;
+  note_arrival(node, why);
   starter_.kill_one(node);
   membership_.lose_node(node);
   lost_nodes_.insert(node);
@@ -128,6 +135,7 @@ void Coordinator::node_failed_to_arrive(const std::string& node, const std::stri
 
 void Coordinator::ended_before_start(std::uint64_t member, RankEnd end) {
   if (ranks_.erase(member) == 0) return;
+  note_arrival(membership_.member(member)->node, describe(end));
   spdlog::warn("{}", describe(end));
   note_event("join", describe(end), 0);
   check_leaves();
@@ -154,6 +162,11 @@ void Coordinator::joiner_ready(std::uint64_t member) {
     return;
   }
   ready_joiners_.insert(member);
+  for (Arriving& arriving : arriving_) {
+    const auto place = arriving.places.find(membership_.member(member)->node);
+    if (place == arriving.places.end()) continue;
+    place->second.ready = std::chrono::duration<double>(Clock::now() - arriving.started).count();
+  }
   const std::vector<std::uint64_t> joining = membership_.members_in(MemberState::joining);
   const bool all = std::all_of(joining.begin(), joining.end(),
                                [this](std::uint64_t id) { return ready_joiners_.contains(id); });

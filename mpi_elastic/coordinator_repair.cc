@@ -26,6 +26,7 @@ constexpr auto kEndTogether = std::chrono::milliseconds(500);
 void Coordinator::member_ended(std::uint64_t member, const RankEnd& end, MemberState before,
                                bool closed) {
   if (before == MemberState::joining) {
+    note_arrival(end.node, describe(end));
     if (!end.stopped) {
       spdlog::warn("{}; the world goes on without it", describe(end));
       note_event("join", describe(end), 0);

@@ -90,6 +90,8 @@ void Coordinator::receive(const std::string& node, const Message& message) {
   } else if (type == "signalled") {
     spdlog::warn("{} on node {} (a time limit, preemption or scancel of Slurm's); passed on",
                  signal_text(static_cast<int>(message.number("signal"))), node);
+  } else if (type == "notice") {
+    node_gets_notice(node);
   } else if (type == "suspicion") {
     spdlog::info("{} suspects {}: {}", message.text("by"), json::serialize(message.array("about")),
                  message.text("what"));

@@ -34,6 +34,7 @@ std::string path_of(const std::string& job) {
 json::object to_json(const RunOptions& options) {
   return {{"least", options.elastic->first},
           {"most", options.elastic->second},
+          {"per_node", options.ranks_per_node.value_or(1)},
           {"bind", options.bind},
           {"gpus_per_rank", options.gpus_per_rank},
           {"tag_output", options.tag_output},
@@ -52,6 +53,7 @@ RunOptions options_from_json(const json::object& object) {
   options.on_failure = OnFailure::go_on;
   options.elastic = {json::value_to<int>(object.at("least")),
                      json::value_to<int>(object.at("most"))};
+  options.ranks_per_node = json::value_to<int>(object.at("per_node"));
   options.bind = json::value_to<std::string>(object.at("bind"));
   options.gpus_per_rank = json::value_to<int>(object.at("gpus_per_rank"));
   options.tag_output = object.at("tag_output").as_bool();
@@ -69,7 +71,7 @@ RunOptions options_from_json(const json::object& object) {
 json::object to_json(const JobRecord& record) {
   json::array allocated, nodes;
   for (const Node& node : record.allocation.nodes) {
-    allocated.push_back(json::array{node.name, node.cpus, node.tasks});
+    allocated.push_back(json::array{node.name, node.cpus, node.tasks, node.job, node.added});
   }
   for (const JobNode& node : record.nodes) {
     nodes.push_back(json::array{node.name, node.id, node.pid, node.started});
@@ -101,9 +103,10 @@ JobRecord record_from_json(const json::object& object) {
   record.allocation.job = json::value_to<std::string>(object.at("job"));
   for (const json::value& value : object.at("allocated").as_array()) {
     const json::array& node = value.as_array();
-    record.allocation.nodes.push_back({json::value_to<std::string>(node.at(0)),
-                                       json::value_to<int>(node.at(1)),
-                                       json::value_to<int>(node.at(2))});
+    record.allocation.nodes.push_back(
+        {json::value_to<std::string>(node.at(0)), json::value_to<int>(node.at(1)),
+         json::value_to<int>(node.at(2)), json::value_to<std::string>(node.at(3)),
+         node.at(4).as_bool()});
   }
   record.options = options_from_json(object.at("options").as_object());
   record.program = program_from_json(object.at("program").as_object());

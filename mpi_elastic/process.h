@@ -11,23 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "protocol/fd.h"
+
 namespace bellows::elastic {
 
-/// A file descriptor that closes itself.
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(other.release()) {}
-  Fd& operator=(Fd&& other) noexcept;
-  ~Fd();
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-  int release();
-
- private:
-  int fd_ = -1;
-};
+using protocol::Fd;
 
 /// The program could not be started. `code()` is the errno.
 class SpawnError : public std::runtime_error {

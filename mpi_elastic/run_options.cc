@@ -52,9 +52,11 @@ po::options_description make_options() {
       "where to listen for the agents [any free port]");
   po::options_description elastic("A world that changes");
   elastic.add_options()(
-      "elastic", po::value<std::string>()->value_name("MIN-MAX"),
+      "elastic", po::value<std::string>()->value_name("MIN-MAX|auto|none"),
       "ranks may die, join and leave (`bellows resize`) while the program goes on, which must use "
-      "ElasticWorld; below MIN the job ends")(
+      "ElasticWorld; below MIN the job ends; auto: as the Slurm job was submitted "
+      "(BELLOWS_ELASTIC, "
+      "in nodes) [auto where that is set]")(
       "rank-timeout", po::value<double>()->value_name("SECONDS")->default_value(5),
       "without a sign of life after which a rank is killed (it is stopped, or its node starves)")(
       "change-timeout", po::value<double>()->value_name("SECONDS")->default_value(20),
@@ -128,7 +130,7 @@ std::pair<std::uint16_t, std::uint16_t> port_range(const std::string& text) {
 std::pair<int, int> elastic_range(const std::string& text) {
   const auto wrong = [&] {
     return UsageError("--elastic=" + text + ": must be MIN-MAX, from 1 to " +
-                      std::to_string(kMostRanks) + ", such as 1-8");
+                      std::to_string(kMostRanks) + ", such as 1-8; auto or none");
   };
   const char* const end = text.data() + text.size();
   int least = 0, most = 0;
@@ -141,14 +143,14 @@ std::pair<int, int> elastic_range(const std::string& text) {
 }
 
 // Beside this program, else wherever PATH has it.
-std::string default_agent() {
+std::string companion_program(const std::string& name) {
   std::error_code failed;
   const auto own = std::filesystem::read_symlink("/proc/self/exe", failed);
   if (!failed) {
-    const auto beside = own.parent_path() / "bellows-agent";
+    const auto beside = own.parent_path() / name;
     if (access(beside.c_str(), X_OK) == 0) return beside.string();
   }
-  return "bellows-agent";
+  return name;
 }
 
 // Options end where the program's name stands: what follows is the program's own.
@@ -234,7 +236,14 @@ RunOptions parse_run_options(int argc, char** argv) {
     throw UsageError("--on-failure: '" + on_failure + "' is not one of stop, continue");
   }
   options.on_failure = on_failure == "stop" ? OnFailure::stop : OnFailure::go_on;
-  if (values.contains("elastic")) {
+  const std::string elastic = values.contains("elastic") ? values["elastic"].as<std::string>() : "";
+  options.elastic_named = elastic == "auto";
+  options.elastic_auto =
+      options.elastic_named || (elastic.empty() && values["on-failure"].defaulted());
+  if (options.elastic_named && !values["on-failure"].defaulted()) {
+    throw UsageError("--on-failure and --elastic exclude each other");
+  }
+  if (!elastic.empty() && elastic != "auto" && elastic != "none") {
     options.elastic = elastic_range(values["elastic"].as<std::string>());
     if (values.contains("on-failure") && !values["on-failure"].defaulted()) {
       throw UsageError("--on-failure and --elastic exclude each other");
@@ -252,7 +261,9 @@ RunOptions parse_run_options(int argc, char** argv) {
   options.start_seconds = seconds(values, "start-timeout");
   options.silence_seconds = seconds(values, "silence-timeout");
   if (values.contains("port")) options.ports = port_range(values["port"].as<std::string>());
-  options.agent = values.contains("agent") ? values["agent"].as<std::string>() : default_agent();
+  options.agent = values.contains("agent") ? values["agent"].as<std::string>()
+                                           : companion_program("bellows-agent");
+  options.broker = companion_program("bellows-broker");
   return options;
 }
 

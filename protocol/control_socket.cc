@@ -72,11 +72,12 @@ bool is_job_name(std::string_view name) {
              name, [&](char c) { return letter_or_digit(c) || c == '.' || c == '_' || c == '-'; });
 }
 
-std::string control_socket(const std::string& folder, std::string_view job) {
+std::string control_socket(const std::string& folder, std::string_view job,
+                           std::string_view ending) {
   if (!is_job_name(job)) {
     throw std::runtime_error("'" + std::string(job) + "' is no name of a job");
   }
-  return folder + "/" + std::string(job) + std::string(kControlSocketEnding);
+  return folder + "/" + std::string(job) + std::string(ending);
 }
 
 sockaddr_un unix_address(const std::string& path) {

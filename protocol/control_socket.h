@@ -22,10 +22,12 @@ void check_control_folder(const std::string& folder);
 /// "4711.80", "local-123".
 bool is_job_name(std::string_view name);
 
-/// FOLDER/JOB.sock, whose name can be told from other files by this ending. Throws
-/// std::runtime_error when `job` is no job name.
-std::string control_socket(const std::string& folder, std::string_view job);
+/// FOLDER/JOB.sock, bellows-run's, whose name can be told from other files by this ending; or with
+/// another one, such as its broker's. Throws std::runtime_error when `job` is no job name.
 inline constexpr std::string_view kControlSocketEnding = ".sock";
+inline constexpr std::string_view kBrokerSocketEnding = ".broker";
+std::string control_socket(const std::string& folder, std::string_view job,
+                           std::string_view ending = kControlSocketEnding);
 
 /// The address of a Unix socket. Throws std::runtime_error when the path is too long for one.
 sockaddr_un unix_address(const std::string& path);

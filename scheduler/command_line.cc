@@ -9,6 +9,7 @@
 #include <set>
 
 #include "protocol/control_socket.h"
+#include "scheduler/size_request.h"
 
 namespace bellows::scheduler {
 namespace json = boost::json;
@@ -108,8 +109,12 @@ po::options_description options_of(What what) {
   add("version", "");
   add("job", po::value<std::string>());
   add("socket", po::value<std::string>());
-  if (what == What::status) add("json", "");
-  if (what == What::resize) add("on", po::value<std::string>());
+  if (what == What::status || what == What::resize) add("json", "");
+  if (what == What::resize) {
+    add("on", po::value<std::string>());
+    add("nodes", po::value<std::string>());
+    add("component", po::value<int>());
+  }
   if (what == What::leave) {
     add("ranks", po::value<std::string>());
     add("nodes", po::value<std::string>());
@@ -182,10 +187,42 @@ void take_wait(Command& command, const po::variables_map& values) {
   command.request.head["wait"] = command.wait.count() > 0;
 }
 
+// The allocation changes, and with it the world.
+void take_resize_nodes(Command& command, const Parsed& parsed) {
+  if (!parsed.others.empty() || parsed.values.contains("on")) {
+    throw UsageError("resize takes either a number of ranks (and --on), or --nodes");
+  }
+  const std::string nodes = text(parsed.values, "nodes");
+  try {
+    parse_size_request(nodes);
+  } catch (const std::invalid_argument& wrong) {
+    throw UsageError(std::string("--nodes: ") + wrong.what());
+  }
+  command.to_broker = true;
+  command.request = Message("resize-nodes");
+  command.request.head["nodes"] = nodes;
+  if (parsed.values.contains("component")) {
+    const int component = parsed.values["component"].as<int>();
+    if (component < 0 || component > 10'000) {
+      throw UsageError("--component=" + std::to_string(component) + ": must be from 0 to 10000");
+    }
+    command.request.head["component"] = component;
+  }
+  take_wait(command, parsed.values);
+  command.request.head["limit"] = static_cast<double>(command.wait.count()) / 1000;
+}
+
 void take_resize(Command& command, const Parsed& parsed) {
+  command.json = parsed.values.contains("json");
+  if (parsed.values.contains("nodes")) {
+    take_resize_nodes(command, parsed);
+    return;
+  }
+  if (parsed.values.contains("component")) throw UsageError("--component goes with --nodes");
   if (parsed.others.size() != 1) {
     throw UsageError(
-        "resize takes one number, N, +N or -N (and --wait its value as --wait=SECONDS)");
+        "resize takes one number, N, +N or -N (and --wait its value as --wait=SECONDS), or "
+        "--nodes");
   }
   command.request = Message("resize");
   add_size(command.request, parsed.others[0]);
@@ -265,7 +302,9 @@ Command parse_command(const std::vector<std::string>& arguments) {
 std::string help_text() {
   return "usage: bellows [--job=JOB | --socket=PATH] status [--json]\n"
          "       bellows [--job=JOB | --socket=PATH] resize N|+N|-N [--on=NODE[,NODE…]]\n"
-         "                                                  [--wait[=SECONDS]]\n"
+         "                                                  [--wait[=SECONDS]] [--json]\n"
+         "       bellows [--job=JOB | --socket=PATH] resize --nodes=N|+N|-N|NODES [--component=K]\n"
+         "                                                  [--wait[=SECONDS]] [--json]\n"
          "       bellows [--job=JOB | --socket=PATH] leave --ranks=R[,R…] | --nodes=NODE[,NODE…]\n"
          "                                                 [--wait[=SECONDS]]\n"
          "       bellows --help | --version\n"
@@ -273,7 +312,9 @@ std::string help_text() {
          "Talks to a running job of bellows-run --elastic that was started on this machine.\n"
          "\n"
          "  status    its ranks and nodes, its progress, its latest changes\n"
-         "  resize    to N ranks, or N more, or N fewer\n"
+         "  resize    to N ranks, or N more, or N fewer; with --nodes the Slurm job gets so many "
+         "nodes,\n"
+         "            or these (+NODES: these more, -NODES: these fewer), and ranks on them\n"
          "  leave     lets these ranks, or all ranks of these nodes, go\n"
          "\n"
          "  --job=JOB         the job [$SLURM_JOB_ID, else the only one there is]\n"

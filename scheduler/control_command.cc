@@ -4,6 +4,7 @@
 #include <boost/json.hpp>
 
 #include "config.h"
+#include "protocol/control_socket.h"
 #include "scheduler/command_line.h"
 #include "scheduler/control_client.h"
 #include "scheduler/jobs.h"
@@ -25,16 +26,45 @@ int complain(std::ostream& err, const std::string& what, ExitCode code) {
   return code;
 }
 
-void print_status(std::ostream& out, const Message& status, bool as_json) {
-  if (as_json) {
-    boost::json::object members;
-    for (const auto& [name, value] : status.head) {
-      if (name != "type") members[name] = value;
-    }
-    out << boost::json::serialize(members) << '\n';
-  } else {
-    out << status_text(status);
+// Nobody may be waiting for the broker to roll a change back: it has this long beyond the limit.
+constexpr ControlClient::Milliseconds kRollBack{30'000};
+
+void print_json(std::ostream& out, const Message& answer) {
+  boost::json::object members;
+  for (const auto& [name, value] : answer.head) {
+    if (name != "type") members[name] = value;
   }
+  out << boost::json::serialize(members) << '\n';
+}
+
+// The allocation is its broker's business.
+int ask_broker(const Command& command, const std::string& run_socket, std::ostream& out,
+               std::ostream& err) {
+  std::string socket = run_socket;
+  if (socket.ends_with(protocol::kControlSocketEnding)) {
+    socket.resize(socket.size() - protocol::kControlSocketEnding.size());
+  }
+  socket += protocol::kBrokerSocketEnding;
+  if (!protocol::is_listening(socket)) {
+    return complain(
+        err,
+        "the job has no bellows-broker, which would ask Slurm for nodes: it runs in Slurm "
+        "jobs of bellows-run --elastic (nobody listens at " +
+            socket + ")",
+        kRefused);
+  }
+  const ControlClient client(socket);
+  const bool waits = command.wait.count() > 0;
+  const Message answer =
+      client.ask(command.request, waits ? command.wait + kRollBack : kAnswerLimit);
+  if (answer.type() == "refused") return complain(err, answer.text("reason"), kRefused);
+  if (answer.type() != "done") throw NoAnswer("bellows-broker gave an answer that is none");
+  if (command.json) {
+    print_json(out, answer);
+  } else {
+    out << printable(answer.text("text")) << '\n';
+  }
+  return kGranted;
 }
 
 // The change was asked for and is not complete: is the launcher alive at all?
@@ -49,15 +79,24 @@ int explain_delay(const ControlClient& client, const Overdue& overdue, std::ostr
 
 int ask(const Command& command, std::ostream& out, std::ostream& err) {
   const std::string socket = command.socket ? *command.socket : find_job(command.job).socket;
+  if (command.to_broker) return ask_broker(command, socket, out, err);
   const ControlClient client(socket);
   try {
     const bool waits = command.wait.count() > 0;
     const Message answer = client.ask(command.request, waits ? command.wait : kAnswerLimit);
     if (answer.type() == "refused") return complain(err, answer.text("reason"), kRefused);
     if (command.what == What::status && answer.type() == "status") {
-      print_status(out, answer, command.json);
+      if (command.json) {
+        print_json(out, answer);
+      } else {
+        out << status_text(answer);
+      }
     } else if (command.what != What::status && answer.type() == "done") {
-      out << printable(answer.text("text")) << '\n';
+      if (command.json) {
+        print_json(out, answer);
+      } else {
+        out << printable(answer.text("text")) << '\n';
+      }
     } else {
       throw NoAnswer("bellows-run gave an answer that is none: '" + std::string(answer.type()) +
                      "'");

@@ -66,6 +66,17 @@ TEST(ControlCommandLine, SaysWhatToAsk) {
             R"(leave {"nodes":["a-1","b.c"],"wait":true} 60000)");
 }
 
+TEST(ControlCommandLine, AsksTheBrokerForNodes) {
+  EXPECT_EQ(asked_by({"resize", "--nodes=+1"}),
+            R"(resize-nodes {"nodes":"+1","wait":true,"limit":6E1} 60000)");
+  EXPECT_EQ(asked_by({"resize", "--nodes", "-2", "--wait=0"}),
+            R"(resize-nodes {"nodes":"-2","wait":false,"limit":0E0} 0)");
+  EXPECT_EQ(asked_by({"resize", "--nodes=n1,n[3-4]", "--component=1", "--wait=1.5"}),
+            R"(resize-nodes {"nodes":"n1,n[3-4]","component":1,"wait":true,"limit":1.5E0} 1500)");
+  EXPECT_TRUE(parse_command({"resize", "--nodes=4"}).to_broker);
+  EXPECT_FALSE(parse_command({"resize", "4"}).to_broker);
+}
+
 TEST(ControlCommandLine, TakesTheJobBeforeOrBehindTheCommand) {
   EXPECT_EQ(parse_command({"--job", "4711", "resize", "-1"}).job, "4711");
   EXPECT_EQ(parse_command({"--job=4711.5", "status"}).job, "4711.5");
@@ -94,7 +105,15 @@ TEST(ControlCommandLine, RefusesWrongUseAndSaysWhatIsAllowed) {
       {{"resize"}, "resize takes one number, N, +N or -N"},
       {{"resize", "1", "2"}, "resize takes one number"},
       {{"resize", "1", "--wait", "2"}, "--wait its value as --wait=SECONDS"},
-      {{"resize", "4", "--json"}, "unrecognised option '--json'"},
+      {{"leave", "--ranks", "1", "--json"}, "unrecognised option '--json'"},
+      {{"resize", "4", "--nodes=4"}, "resize takes either a number of ranks"},
+      {{"resize", "--nodes=4", "--on", "n1"}, "resize takes either a number of ranks"},
+      {{"resize", "--nodes=0"}, "--nodes: '0': must be from 1 to 100000"},
+      {{"resize", "--nodes=+"}, "--nodes: '+': must be N, +N or -N nodes"},
+      {{"resize", "--nodes=n[1-"}, "its brackets do not match"},
+      {{"resize", "--nodes=n1;reboot"}, "is no name of a node"},
+      {{"resize", "+1", "--component=1"}, "--component goes with --nodes"},
+      {{"resize", "--nodes=+1", "--component=-1"}, "--component=-1: must be from 0"},
       {{"resize", "1", "--wait=-1"}, "--wait=-1: must be from 0 (do not wait) to 86400 seconds"},
       {{"resize", "1", "--wait=nan"}, "must be from 0"},
       {{"resize", "1", "--wait=1e9"}, "must be from 0"},

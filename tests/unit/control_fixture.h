@@ -18,14 +18,14 @@
 #include <string>
 #include <thread>
 
-#include "mpi_elastic/control_server.h"
-#include "mpi_elastic/process.h"
+#include "protocol/control_server.h"
 #include "protocol/control_socket.h"
+#include "protocol/fd.h"
 
 namespace bellows::test {
 
-using elastic::ControlLimits;
-using elastic::ControlServer;
+using protocol::ControlLimits;
+using protocol::ControlServer;
 using protocol::Message;
 namespace fs = std::filesystem;
 
@@ -134,7 +134,7 @@ class RawClient {
   bool is_dropped() { return !receive() && !timed_out_; }
 
  private:
-  elastic::Fd fd_;
+  protocol::Fd fd_;
   protocol::Decoder decoder_;
   bool connected_ = false;
   bool timed_out_ = false;

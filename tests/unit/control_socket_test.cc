@@ -35,7 +35,7 @@ std::string refusal(const std::string& job = "1") {
 
 // What a launcher leaves that was killed.
 void leave_dead_socket(const std::string& path) {
-  const elastic::Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const protocol::Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_un address = protocol::unix_address(path);
   ASSERT_EQ(bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
   ASSERT_EQ(listen(fd.get(), 1), 0);

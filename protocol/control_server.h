@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The socket at which a running job takes requests of its owner: status, resize, leave.
+// A Unix socket at which a process of a running job takes requests of the job's owner: bellows-run
+// (status, resize, leave), bellows-broker (nodes).
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -8,10 +9,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
+#include "protocol/control_socket.h"
 #include "protocol/message.h"
 
-namespace bellows::elastic {
+namespace bellows::protocol {
 
 struct ControlLimits {
   /// For a client to send its request, and for it to take the answer. Then it is dropped.
@@ -28,14 +31,15 @@ class ControlServer {
  public:
   /// Answers one request, now or later. Only the first call counts; it does nothing when the client
   /// has gone or the server has been closed, and may outlive the server.
-  using Reply = std::function<void(protocol::Message answer)>;
+  using Reply = std::function<void(Message answer)>;
   /// What it throws (std::exception) becomes the answer "refused". It may close the server.
-  using Handler = std::function<void(const protocol::Message& request, Reply reply)>;
+  using Handler = std::function<void(const Message& request, Reply reply)>;
 
   /// Makes the folder when it is absent, and takes the place of a socket that a dead launcher left.
-  /// Throws std::runtime_error: the folder cannot be trusted, another launcher has this name.
+  /// Throws std::runtime_error: the folder cannot be trusted, another process has this name.
+  /// `ending`: which of the job's sockets, see protocol/control_socket.h.
   ControlServer(boost::asio::io_context& io, const std::string& job, Handler handler,
-                ControlLimits limits = {});
+                ControlLimits limits = {}, std::string_view ending = kControlSocketEnding);
   ControlServer(const ControlServer&) = delete;
   ControlServer& operator=(const ControlServer&) = delete;
   /// Closes.
@@ -51,4 +55,4 @@ class ControlServer {
   std::shared_ptr<Desk> desk_;
 };
 
-}  // namespace bellows::elastic
+}  // namespace bellows::protocol

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mpi_elastic/control_server.h"
+#include "protocol/control_server.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -17,16 +17,14 @@
 #include <tuple>
 #include <utility>
 
-#include "mpi_elastic/process.h"
 #include "protocol/channel.h"
 #include "protocol/control_socket.h"
+#include "protocol/fd.h"
 
-namespace bellows::elastic {
+namespace bellows::protocol {
 namespace asio = boost::asio;
 using asio::local::stream_protocol;
 using boost::system::error_code;
-using protocol::Channel;
-using protocol::Message;
 
 namespace {
 
@@ -70,16 +68,16 @@ void make_way(const std::string& path, const std::string& job) {
   if (!S_ISSOCK(status.st_mode)) {
     throw std::runtime_error(path + " is in the way and is no socket: remove it");
   }
-  if (protocol::is_listening(path)) {
+  if (is_listening(path)) {
     throw std::runtime_error("job " + job + " already has a bellows-run, which listens at " + path);
   }
   if (unlink(path.c_str()) != 0 && errno != ENOENT) fail("cannot remove " + path, errno);
 }
 
 Fd listen_at(const std::string& folder, const std::string& path, const std::string& job) {
-  const sockaddr_un address = protocol::unix_address(path);
+  const sockaddr_un address = unix_address(path);
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) fail("cannot make " + folder, errno);
-  protocol::check_control_folder(folder);
+  check_control_folder(folder);
   const Fd locked = lock(folder);
   make_way(path, job);
   Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
@@ -105,7 +103,7 @@ bool may_ask(int socket) {
 
 // To a client of which nothing is kept: a short answer fits into the socket's buffer, or is lost.
 void turn_away(int socket, const std::string& reason) {
-  const std::string frame = protocol::encode(refusal(reason));
+  const std::string frame = encode(refusal(reason));
   [[maybe_unused]] const auto sent =
       ::send(socket, frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
 }
@@ -116,10 +114,11 @@ void turn_away(int socket, const std::string& reason) {
 // weakly.
 class ControlServer::Desk : public std::enable_shared_from_this<Desk> {
  public:
-  Desk(asio::io_context& io, const std::string& job, Handler handler, ControlLimits limits)
+  Desk(asio::io_context& io, const std::string& job, Handler handler, ControlLimits limits,
+       std::string_view ending)
       : limits_(limits), handler_(std::move(handler)), acceptor_(io), pause_(io) {
-    const std::string folder = protocol::control_folder();
-    path_ = protocol::control_socket(folder, job);
+    const std::string folder = control_folder();
+    path_ = control_socket(folder, job, ending);
     Fd fd = listen_at(folder, path_, job);
     if (lstat(path_.c_str(), &socket_) != 0) fail("cannot look at " + path_, errno);
     acceptor_.assign(stream_protocol(), fd.get());
@@ -227,11 +226,11 @@ class ControlServer::Desk : public std::enable_shared_from_this<Desk> {
     client->second.state = State::waiting;
     client->second.patience.expires_at(asio::steady_timer::time_point::max());
     try {
-      if (request.number("version") != protocol::kVersion) {
+      if (request.number("version") != kVersion) {
         throw std::runtime_error("the request has version " +
                                  std::to_string(request.number("version")) +
-                                 " of the protocol, bellows-run speaks version " +
-                                 std::to_string(protocol::kVersion) + ": use the same Bellows");
+                                 " of the protocol, this job speaks version " +
+                                 std::to_string(kVersion) + ": use the same Bellows");
       }
       handler_(request, [weak = weak_from_this(), id](const Message& answer) {
         if (const auto self = weak.lock()) self->answer(id, answer);
@@ -248,7 +247,7 @@ class ControlServer::Desk : public std::enable_shared_from_this<Desk> {
     limit(id);
     try {
       client->second.channel->send(answer);
-    } catch (const protocol::ProtocolError& too_long) {
+    } catch (const ProtocolError& too_long) {
       client->second.channel->send(refusal(too_long.what()));
     }
   }
@@ -274,8 +273,8 @@ class ControlServer::Desk : public std::enable_shared_from_this<Desk> {
 };
 
 ControlServer::ControlServer(asio::io_context& io, const std::string& job, Handler handler,
-                             ControlLimits limits)
-    : desk_(std::make_shared<Desk>(io, job, std::move(handler), limits)) {
+                             ControlLimits limits, std::string_view ending)
+    : desk_(std::make_shared<Desk>(io, job, std::move(handler), limits, ending)) {
   desk_->accept();
 }
 
@@ -285,4 +284,4 @@ const std::string& ControlServer::path() const { return desk_->path(); }
 
 void ControlServer::close() { desk_->close(); }
 
-}  // namespace bellows::elastic
+}  // namespace bellows::protocol

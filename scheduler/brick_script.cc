@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/brick_script.h"
+
+#include <algorithm>
+
+namespace bellows::scheduler {
+namespace {
+
+constexpr std::chrono::minutes kYear{365 * 24 * 60};
+
+}  // namespace
+
+std::string brick_script(const JobView& base, std::chrono::seconds interval) {
+  const std::string job = std::to_string(base.id);
+  const std::string seconds = std::to_string(std::max<long>(interval.count(), 1));
+  return "#!/bin/sh\n"
+         "# Holds nodes for job " +
+         job +
+         ", for as long as that runs.\n"
+         // Before a kill Slurm sends SIGTERM: the time until then is the ranks'.
+         "trap '' TERM\n"
+         "while sleep $((" +
+         seconds + " + $$ % " + std::to_string(std::max<long>(interval.count() / 5, 0) + 1) +
+         ")); do\n"
+         "  state=$(scontrol show job " +
+         job +
+         " 2>&1)\n"
+         "  case $state in\n"
+         "    *JobState=RUNNING*Restarts=" +
+         std::to_string(base.restarts) +
+         "\\ * | *JobState=SUSPENDED*Restarts=" + std::to_string(base.restarts) +
+         "\\ *) ;;\n"
+         "    *JobState=* | *'Invalid job id'*) exit 0 ;;\n"
+         "    *) ;; # the controller does not answer\n"
+         "  esac\n"
+         "done\n";
+}
+
+std::chrono::minutes brick_limit(const JobView& base, Time now) {
+  if (!base.end) return kYear;
+  return std::clamp(std::chrono::floor<std::chrono::minutes>(*base.end - now),
+                    std::chrono::minutes(0), kYear);
+}
+
+}  // namespace bellows::scheduler

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/care.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <ranges>
+
+#include "scheduler/node_list.h"
+
+namespace bellows::scheduler {
+namespace {
+
+using Kind = ClusterError::Kind;
+
+// A policy's growth takes what is idle; what has to be waited for is not idle.
+constexpr Seconds kPolicyWait{60};
+
+bool has(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+}  // namespace
+
+bool Care::look(bool busy) {
+  try {
+    settle_debts(desk_);
+    View view;
+    view.jobs = desk_.cluster.jobs();
+    view.holdings = find_holdings(view.jobs, desk_.settings.base);
+    const JobState state = view.holdings.base[0].state;
+    if (state == JobState::ended || state == JobState::ending) return false;
+    cancel_strays(view);
+    view.nodes = desk_.cluster.nodes();
+    view.run = desk_.run.status();
+    if (view.run.state != "steady" && view.run.state != "changing") return true;
+    seen_.clear();
+    forget_taken(view);
+    leave_endangered(view);
+    give_back_unused(view);
+    std::erase_if(since_, [this](const auto& entry) { return !seen_.contains(entry.first); });
+    if (!busy) follow_policy(view);
+  } catch (const ClusterError& failed) {
+    return failed.kind() != Kind::unknown_job;
+  } catch (const RunError&) {
+    return true;  // it ends, or is about to be followed by another
+  }
+  return true;
+}
+
+// The two sides are looked at one after the other: what is to be believed was so twice.
+bool Care::lasted(const std::string& what, Seconds time) {
+  seen_.insert(what);
+  const auto [entry, first] = since_.try_emplace(what, desk_.now());
+  return !first && desk_.now() - entry->second >= time;
+}
+
+bool Care::seen_before(const std::string& what) { return lasted(what, Seconds(0)); }
+
+void Care::forget_taken(const View& view) {
+  const std::vector<std::string> held = view.holdings.nodes();
+  std::vector<std::string> taken;
+  for (const RunNode& node : view.run.nodes) {
+    if (has(held, node.name) || desk_.arriving.contains(node.name)) continue;
+    if (seen_before("taken " + node.name)) taken.push_back(node.name);
+  }
+  if (taken.empty()) return;
+  desk_.say("Slurm has taken " + join(taken) + " from the job");
+  desk_.run.remove_nodes(taken, true, desk_.settings.leave);
+}
+
+void Care::leave_endangered(const View& view) {
+  std::map<std::string, std::vector<std::string>> going;  // by reason
+  const std::set<std::string> fixed = view.holdings.fixed();
+  for (const JobView& brick : view.holdings.bricks) {
+    if (!brick.preempted || brick.nodes.empty() || desk_.offers.contains(brick.id)) continue;
+    auto& list = going["companion job " + std::to_string(brick.id) + " is preempted"];
+    list.insert(list.end(), brick.nodes.begin(), brick.nodes.end());
+  }
+  const std::vector<std::string> held = view.holdings.nodes();
+  for (const NodeView& node : view.nodes) {
+    if (node.state != NodeState::leaving || !has(held, node.name)) continue;
+    if (fixed.contains(node.name) || desk_.arriving.contains(node.name)) continue;
+    auto& list = going["it drains" + (node.reason.empty() ? "" : " (" + node.reason + ")")];
+    if (!has(list, node.name)) list.push_back(node.name);
+  }
+  for (const auto& [why, nodes] : going) {
+    if (why_not_give_back(view.holdings, nodes).empty()) let_go(nodes, why);
+  }
+}
+
+void Care::let_go(const std::vector<std::string>& nodes, const std::string& why) {
+  const std::string key = join(nodes) + ": " + why;
+  try {
+    desk_.run.remove_nodes(nodes, false, desk_.settings.leave);
+  } catch (const RunError& failed) {
+    if (failed.kind() == RunError::Kind::gone) throw;
+    if (warned_.insert(key).second) {
+      desk_.say("the ranks on " + join(nodes) + " should leave, since " + why +
+                ", but cannot: " + failed.what());
+    }
+    return;
+  }
+  give_back(desk_, nodes);
+  desk_.say("gave back " + join(nodes) + ": " + why);
+}
+
+// Nodes that were taken in for ranks, and have none: after a broken growth, or because their ranks
+// were asked to leave. What a user has added by other means is the user's.
+void Care::give_back_unused(const View& view) {
+  std::vector<std::string> unused;
+  const Seconds limit = view.run.start_timeout + desk_.settings.spare;
+  const auto of_run = [&](const std::string& name) {
+    return std::ranges::find(view.run.nodes, name, &RunNode::name);
+  };
+  for (const std::string& node : view.holdings.nodes()) {
+    if (desk_.arriving.contains(node) || view.holdings.fixed().contains(node)) continue;
+    const auto known = of_run(node);
+    const bool brick = has(view.holdings.base[0].nodes, node) == false &&
+                       view.holdings.holder(node)->comment == brick_comment(desk_.settings.base);
+    if (known == view.run.nodes.end()) {
+      // A brick whose grant nobody waits for any more.
+      const bool ours = brick && !desk_.offers.contains(view.holdings.holder(node)->id);
+      if (ours && seen_before("unknown " + node)) unused.push_back(node);
+    } else if (known->added && known->ranks == 0 && lasted("unused " + node, limit)) {
+      unused.push_back(node);
+    }
+  }
+  if (unused.empty() || !why_not_give_back(view.holdings, unused).empty()) return;
+  let_go(unused, "no ranks are there");
+}
+
+void Care::cancel_strays(const View& view) {
+  for (const JobView& job : view.holdings.expansions) {
+    if (!desk_.offers.contains(job.id)) cancel(desk_, job.id);
+  }
+  for (const JobView& job : view.holdings.bricks) {
+    if (job.state == JobState::pending && !desk_.offers.contains(job.id)) cancel(desk_, job.id);
+  }
+}
+
+void Care::follow_policy(const View& view) {
+  using Mode = protocol::ElasticMode;
+  const int size = static_cast<int>(view.holdings.nodes().size());
+  if (size != size_) {
+    size_ = size;
+    size_since_ = desk_.now();
+  }
+  if (desk_.settings.mode == Mode::manual || view.run.state != "steady") return;
+  const bool settled = desk_.now() - size_since_ >= desk_.settings.economic.settle;
+  if (settled && view.run.samples_per_second > 0) {
+    speeds_[size] = {view.run.samples_per_second, desk_.now()};
+  }
+  std::vector<JobView> own = view.holdings.base;
+  for (const JobView& brick : view.holdings.bricks) own.push_back(brick);
+  Outlook seen = outlook(desk_.settings.bounds, own, view.holdings.fixed(), view.jobs, view.nodes);
+  // In the order in which they can be given back.
+  seen.held = choose_to_go(view.holdings, view.run, size);
+  for (const std::string& node : view.holdings.nodes()) {
+    if (has(seen.held, node)) continue;
+    seen.held.push_back(node);
+    seen.fixed.insert(node);
+  }
+  const Decision decision =
+      desk_.settings.mode == Mode::turbo
+          ? turbo(seen)
+          : economic(seen, desk_.settings.economic, speeds_, size_since_, desk_.now());
+  if (decision.nothing()) return;
+  const Time deadline = desk_.now() + std::chrono::duration_cast<Time::duration>(kPolicyWait);
+  try {
+    if (!decision.give_back.empty()) {
+      shrink(desk_, decision.give_back, deadline);
+      desk_.say("gave back " + join(decision.give_back) + ": " + decision.why);
+    } else {
+      if (desk_.now() < grow_again_) return;
+      // What is not granted within two seconds is not idle any more.
+      const Time begun = desk_.now();
+      const auto stop = [&]() -> std::string {
+        return desk_.now() - begun > Seconds(2) ? "nothing is idle" : "";
+      };
+      const ResizeReport report =
+          grow(desk_, {.count = decision.grow, .names = {}, .exclude = {}}, 0, deadline, stop);
+      desk_.say("took " + join(report.added) + ": " + decision.why);
+    }
+  } catch (const Refused& refused) {
+    grow_again_ = desk_.now() + std::chrono::duration_cast<Time::duration>(6 * desk_.settings.poll);
+    if (warned_.insert(refused.what()).second) desk_.say(refused.what());
+  }
+}
+
+bool Care::cancel_companions() {
+  try {
+    // (The base may be forgotten already.)
+    for (const JobView& job : desk_.cluster.jobs()) {
+      const bool companion = job.comment == brick_comment(desk_.settings.base) ||
+                             job.comment == expansion_comment(desk_.settings.base);
+      const bool over = job.state == JobState::ended || job.state == JobState::ending;
+      if (companion && !over && job.user == geteuid()) cancel(desk_, job.id);
+    }
+  } catch (const ClusterError& failed) {
+    if (failed.kind() == Kind::unreachable) return false;
+  }
+  settle_debts(desk_);
+  return desk_.to_cancel.empty();
+}
+
+}  // namespace bellows::scheduler

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/offers.h"
+
+#include <algorithm>
+
+#include "scheduler/brick_script.h"
+#include "scheduler/node_list.h"
+
+namespace bellows::scheduler {
+namespace {
+
+using Kind = ClusterError::Kind;
+
+// Often at first, since most grants come at once, then rarely: Slurm has others to serve.
+constexpr Seconds kFirstLook{0.05};
+constexpr Seconds kLongestPause{2};
+
+}  // namespace
+
+Offers::Offers(Desk& desk, const Holdings& holdings, bool may_expand, NodeRequest nodes,
+               std::size_t component)
+    : desk_(desk), nodes_(std::move(nodes)) {
+  if (component >= holdings.base.size()) {
+    throw Refused("the job has no component " + std::to_string(component));
+  }
+  grower_ = holdings.base[component];
+  if (may_expand) {
+    places_.push_back({.expansion = true, .brick = {}, .how = "expansion"});
+  }
+  add_bricks(holdings, nodes_);
+  std::ranges::reverse(places_);
+}
+
+void Offers::add_bricks(const Holdings& holdings, const NodeRequest& nodes) {
+  const JobView& base = holdings.base[0];
+  const std::chrono::minutes limit = brick_limit(base, desk_.now());
+  std::vector<protocol::CompanionPlace> companions = desk_.settings.companions;
+  if (companions.empty() && places_.empty()) companions.emplace_back();  // beside the job itself
+  for (const protocol::CompanionPlace& place : companions) {
+    const std::string partition = place.partition.empty() ? grower_.partition : place.partition;
+    if (limit.count() < 1) {
+      refused_.push_back("the job ends in less than a minute");
+      continue;
+    }
+    int there = nodes.count;
+    for (const JobView& brick : holdings.bricks) {
+      if (brick.partition == partition) there += static_cast<int>(brick.nodes.size());
+    }
+    if (place.most && there > *place.most) {
+      refused_.push_back("companion jobs in " + partition + " may have " +
+                         std::to_string(*place.most) + " nodes");
+      continue;
+    }
+    BrickRequest brick;
+    brick.base = base.id;
+    brick.name = base.name;
+    brick.comment = brick_comment(base.id);
+    brick.partition = partition;
+    brick.qos = place.qos.empty() && place.partition.empty() ? grower_.qos : place.qos;
+    brick.account = place.account.empty() ? base.account : place.account;
+    brick.shape = grower_.shape;
+    if (!place.features.empty()) brick.shape.features = place.features;
+    if (!place.gres.empty()) brick.shape.gres = place.gres;
+    brick.nodes = nodes;
+    brick.limit = limit;
+    brick.script = brick_script(base, desk_.settings.brick_poll);
+    places_.push_back(
+        {.expansion = false, .brick = std::move(brick), .how = "a companion job in " + partition});
+  }
+}
+
+Offers::~Offers() {
+  for (const Offer& offer : offers_) {
+    cancel(desk_, offer.id);
+    desk_.offers.erase(offer.id);
+  }
+}
+
+void Offers::ask_next() {
+  while (!places_.empty()) {
+    Place place = std::move(places_.back());
+    places_.pop_back();
+    try {
+      const JobId id = place.expansion ? desk_.cluster.expand(grower_, nodes_)
+                                       : desk_.cluster.submit_brick(place.brick);
+      desk_.offers.insert(id);
+      offers_.push_back({id, std::move(place), ""});
+      return;
+    } catch (const ClusterError& failed) {
+      // Whether it was done is not known: care finds and cancels what nobody waits for.
+      refused_.push_back(place.how + ": " + failed.what());
+      if (failed.kind() != Kind::unreachable) continue;
+      refused_.pop_back();
+      places_.push_back(std::move(place));
+      throw;
+    }
+  }
+}
+
+std::optional<Grant> Offers::look() {
+  for (auto offer = offers_.begin(); offer != offers_.end();) {
+    std::string over;
+    try {
+      const JobView job = desk_.cluster.job(offer->id);
+      if (job.state == JobState::running && !job.nodes.empty()) {
+        std::string how = offer->place.expansion
+                              ? "expansion"
+                              : "companion job " + std::to_string(job.id) + " in " + job.partition;
+        return Grant{job, offer->place.expansion, std::move(how)};
+      }
+      offer->pending = job.reason;
+      if (job.state == JobState::ended || job.state == JobState::ending) {
+        over = "job " + std::to_string(job.id) + " was ended (" + job.reason + ")";
+      }
+    } catch (const ClusterError& failed) {
+      if (failed.kind() == Kind::unreachable) throw;
+      over = failed.what();
+    }
+    if (over.empty()) {
+      ++offer;
+      continue;
+    }
+    refused_.push_back(offer->place.how + ": " + over);
+    desk_.offers.erase(offer->id);
+    offer = offers_.erase(offer);
+  }
+  return std::nullopt;
+}
+
+Grant Offers::wait(Time deadline, const StopWaiting& stop) {
+  Time next = desk_.now();
+  Seconds pause = kFirstLook;
+  while (true) {
+    bool reached = true;
+    try {
+      if (offers_.empty() || desk_.now() >= next) {
+        ask_next();
+        next = desk_.now() + std::chrono::duration_cast<Time::duration>(desk_.settings.second);
+      }
+      if (std::optional<Grant> grant = look()) return std::move(*grant);
+      if (offers_.empty() && places_.empty()) throw Refused(reasons());
+    } catch (const ClusterError& failed) {
+      if (failed.kind() != Kind::unreachable) throw Refused(failed.what());
+      if (desk_.now() >= deadline) throw Refused(failed.what());
+      reached = false;
+    }
+    if (const std::string why = stop(); !why.empty()) throw Refused(why);
+    if (desk_.now() >= deadline) throw Refused("no nodes in time: " + reasons());
+    if (offers_.empty() && reached) continue;  // the next place is asked at once
+    if (!desk_.pace.wait(pause)) throw Refused("the job is ending");
+    pause = std::min(pause * 1.5, kLongestPause);
+  }
+}
+
+void Offers::taken(const Grant& grant) {
+  std::erase_if(offers_, [&](const Offer& offer) { return offer.id == grant.job.id; });
+}
+
+std::string Offers::reasons() const {
+  std::vector<std::string> all = refused_;
+  for (const Offer& offer : offers_) {
+    all.push_back(offer.place.how + ": job " + std::to_string(offer.id) + " is pending" +
+                  (offer.pending.empty() ? "" : " (" + offer.pending + ")"));
+  }
+  return all.empty() ? "Slurm has not answered" : join(all, "; ");
+}
+
+}  // namespace bellows::scheduler

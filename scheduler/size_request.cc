@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/size_request.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+#include <stdexcept>
+
+#include "scheduler/node_list.h"
+
+namespace bellows::scheduler {
+namespace {
+
+constexpr int kMostNodes = 100'000;
+
+}  // namespace
+
+SizeRequest parse_size_request(const std::string& text) {
+  const std::string form = ": must be N, +N or -N nodes, or names of nodes, such as n1,n[3-4]";
+  SizeRequest request;
+  std::string rest = text;
+  if (text.starts_with('+')) request.what = SizeRequest::What::grow;
+  if (text.starts_with('-')) request.what = SizeRequest::What::shrink;
+  if (request.what != SizeRequest::What::to) rest.erase(0, 1);
+  const auto digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
+  if (rest.empty()) throw std::invalid_argument("'" + text + "'" + form);
+  if (std::ranges::all_of(rest, digit)) {
+    const auto [after, failed] =
+        std::from_chars(rest.data(), rest.data() + rest.size(), request.number);
+    if (failed != std::errc() || request.number < 1 || request.number > kMostNodes) {
+      throw std::invalid_argument("'" + text + "': must be from 1 to " +
+                                  std::to_string(kMostNodes) + " nodes");
+    }
+    return request;
+  }
+  try {
+    request.names = parse_node_list(rest);
+  } catch (const BadNodeList& wrong) {
+    throw std::invalid_argument(wrong.what() + form);
+  }
+  return request;
+}
+
+}  // namespace bellows::scheduler

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "scheduler/slurm_cluster.h"
+
+#include <signal.h>
+#include <slurm/slurm.h>
+#include <slurm/slurm_errno.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+
+#include "scheduler/node_list.h"
+#include "scheduler/slurm_views.h"
+
+namespace bellows::scheduler {
+namespace {
+
+using Kind = ClusterError::Kind;
+
+// Slurm's own numbers begin at 2000; below are the system's and those of its messages.
+constexpr int kFirstDecision = 2000;
+
+Kind kind_of(int error) {
+  switch (error) {
+    case ESLURM_INVALID_JOB_ID:
+    case ESLURM_ALREADY_DONE:
+      return Kind::unknown_job;
+    case ESLURM_TRANSITION_STATE_NO_UPDATE:
+    case ESLURM_IN_STANDBY_MODE:
+    case ESLURM_NODES_BUSY:
+      return Kind::unreachable;
+    default:
+      return error < kFirstDecision ? Kind::unreachable : Kind::refused;
+  }
+}
+
+[[noreturn]] void fail(const std::string& what, int error) {
+  const char* reason = slurm_strerror(error);
+  throw ClusterError(kind_of(error), what + ": " + (reason != nullptr ? reason : "unknown error"));
+}
+
+// Fields of the request are char*, and are not written to.
+char* field(const std::string& text) {
+  return text.empty() ? nullptr : const_cast<char*>(text.c_str());
+}
+
+std::string number_text(JobId id) { return std::to_string(id); }
+
+// What the request points to.
+struct Texts {
+  std::string names, exclude, dependency, comment;
+  std::vector<std::string> environment;
+  std::vector<char*> environment_pointers;
+};
+
+void set_shape(job_desc_msg_t& wanted, const NodeShape& shape, const NodeRequest& nodes,
+               Texts& texts) {
+  const auto count = static_cast<std::uint32_t>(nodes.count);
+  const auto cpus = static_cast<std::uint32_t>(shape.exclusive ? 1 : shape.cpus);
+  texts.names = join(nodes.names);
+  texts.exclude = join(nodes.exclude);
+  wanted.min_nodes = wanted.max_nodes = count;
+  wanted.min_cpus = count * cpus;
+  wanted.pn_min_cpus = static_cast<std::uint16_t>(cpus);
+  if (shape.tasks > 0) {
+    wanted.ntasks_per_node = static_cast<std::uint16_t>(shape.tasks);
+    wanted.num_tasks = count * static_cast<std::uint32_t>(shape.tasks);
+  }
+  if (shape.exclusive) wanted.shared = JOB_SHARED_NONE;
+  if (shape.memory != 0) wanted.pn_min_memory = shape.memory;
+  wanted.tres_per_node = field(shape.gres);
+  wanted.features = field(shape.features);
+  wanted.req_nodes = field(texts.names);
+  wanted.exc_nodes = field(texts.exclude);
+}
+
+void set_owner(job_desc_msg_t& wanted) {
+  wanted.user_id = getuid();
+  wanted.group_id = getgid();
+  wanted.kill_on_node_fail = 0;
+  wanted.requeue = 0;
+  wanted.work_dir = const_cast<char*>("/");
+}
+
+class SlurmCluster final : public Cluster {
+ public:
+  SlurmCluster() { slurm_init(nullptr); }
+  ~SlurmCluster() override {
+    if (jobs_ != nullptr) slurm_free_job_info_msg(jobs_);
+    if (nodes_ != nullptr) slurm_free_node_info_msg(nodes_);
+    if (partitions_ != nullptr) slurm_free_partition_info_msg(partitions_);
+  }
+  SlurmCluster(const SlurmCluster&) = delete;
+  SlurmCluster& operator=(const SlurmCluster&) = delete;
+
+  ClusterRules rules() override {
+    slurm_conf_t* conf = nullptr;
+    if (slurm_load_ctl_conf(0, &conf) != SLURM_SUCCESS) fail("cannot read Slurm's settings", errno);
+    ClusterRules rules;
+    rules.name = text_or_empty(conf->cluster_name);
+    const std::string parameters = "," + text_or_empty(conf->sched_params) + ",";
+    rules.expansion = parameters.find(",permit_job_expansion,") != std::string::npos;
+    rules.kill_wait = std::chrono::seconds(conf->kill_wait);
+    slurm_free_ctl_conf(conf);
+    return rules;
+  }
+
+  std::vector<JobView> jobs() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    refresh(jobs_, "the list of jobs", slurm_free_job_info_msg, [](time_t since, auto** into) {
+      return slurm_load_jobs(since, into, SHOW_ALL | SHOW_DETAIL);
+    });
+    std::vector<JobView> views;
+    for (std::uint32_t i = 0; i < jobs_->record_count; ++i) {
+      views.push_back(view_of(jobs_->job_array[i]));
+    }
+    return views;
+  }
+
+  JobView job(JobId id) override {
+    job_info_msg_t* found = nullptr;
+    if (slurm_load_job(&found, id, SHOW_ALL | SHOW_DETAIL) != SLURM_SUCCESS) {
+      fail("cannot look at job " + number_text(id), errno);
+    }
+    std::optional<JobView> view;
+    for (std::uint32_t i = 0; i < found->record_count; ++i) {
+      if (found->job_array[i].job_id == id) view = view_of(found->job_array[i]);
+    }
+    slurm_free_job_info_msg(found);
+    if (!view) fail("cannot look at job " + number_text(id), ESLURM_INVALID_JOB_ID);
+    return *view;
+  }
+
+  std::vector<NodeView> nodes() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    refresh(nodes_, "the list of nodes", slurm_free_node_info_msg, [](time_t since, auto** into) {
+      return slurm_load_node(since, into, SHOW_ALL | SHOW_DETAIL);
+    });
+    refresh(partitions_, "the list of partitions", slurm_free_partition_info_msg,
+            [](time_t since, auto** into) { return slurm_load_partitions(since, into, SHOW_ALL); });
+    const auto partitions = partitions_by_node();
+    std::vector<NodeView> views;
+    for (std::uint32_t i = 0; i < nodes_->record_count; ++i) {
+      const node_info_t& node = nodes_->node_array[i];
+      if (node.name == nullptr) continue;
+      std::uint16_t used = 0;
+      slurm_get_select_nodeinfo(node.select_nodeinfo, SELECT_NODEDATA_SUBCNT, NODE_STATE_ALLOCATED,
+                                &used);
+      views.push_back(view_of(node, used, partitions));
+    }
+    return views;
+  }
+
+  JobId expand(const JobView& base, const NodeRequest& nodes) override {
+    job_desc_msg_t wanted;
+    slurm_init_job_desc_msg(&wanted);
+    Texts texts;
+    texts.dependency = "expand:" + number_text(base.id);
+    texts.comment = expansion_comment(base.het_leader.value_or(base.id));
+    set_owner(wanted);
+    set_shape(wanted, base.shape, nodes, texts);
+    wanted.dependency = field(texts.dependency);
+    wanted.bitflags |= KILL_INV_DEP;
+    wanted.comment = field(texts.comment);
+    wanted.name = field(base.name);
+    wanted.partition = field(base.partition);
+    wanted.qos = field(base.qos);
+    wanted.account = field(base.account);
+    wanted.reservation = field(base.reservation);
+    wanted.immediate = 0;
+    resource_allocation_response_msg_t* answer = nullptr;
+    if (slurm_allocate_resources(&wanted, &answer) != SLURM_SUCCESS || answer == nullptr) {
+      fail("job " + number_text(base.id) + " cannot be expanded", errno);
+    }
+    const JobId id = answer->job_id;
+    slurm_free_resource_allocation_response_msg(answer);
+    return id;
+  }
+
+  void merge(JobId base, JobId expansion) override {
+    job_desc_msg_t change;
+    slurm_init_job_desc_msg(&change);
+    change.job_id = expansion;
+    change.min_nodes = 0;
+    if (slurm_update_job(&change) != SLURM_SUCCESS) {
+      fail("the nodes of job " + number_text(expansion) + " cannot be given to job " +
+               number_text(base),
+           errno);
+    }
+  }
+
+  JobId submit_brick(const BrickRequest& brick) override {
+    job_desc_msg_t wanted;
+    slurm_init_job_desc_msg(&wanted);
+    Texts texts;
+    texts.environment = {"PATH=/usr/local/bin:/usr/bin:/bin", "SLURM_TIME_FORMAT=%s"};
+    for (const char* name : {"SLURM_CONF", "PATH"}) {
+      const char* value = getenv(name);
+      if (value != nullptr) texts.environment.push_back(std::string(name) + "=" + value);
+    }
+    for (std::string& variable : texts.environment) {
+      texts.environment_pointers.push_back(variable.data());
+    }
+    set_owner(wanted);
+    set_shape(wanted, brick.shape, brick.nodes, texts);
+    wanted.environment = texts.environment_pointers.data();
+    wanted.env_size = static_cast<std::uint32_t>(texts.environment_pointers.size());
+    wanted.comment = field(brick.comment);
+    wanted.name = field(brick.name);
+    wanted.partition = field(brick.partition);
+    wanted.qos = field(brick.qos);
+    wanted.account = field(brick.account);
+    wanted.reservation = field(brick.reservation);
+    wanted.time_limit = static_cast<std::uint32_t>(brick.limit.count());
+    wanted.script = field(brick.script);
+    wanted.std_in = wanted.std_out = wanted.std_err = const_cast<char*>("/dev/null");
+    submit_response_msg_t* answer = nullptr;
+    if (slurm_submit_batch_job(&wanted, &answer) != SLURM_SUCCESS || answer == nullptr) {
+      fail("Slurm takes no companion job" +
+               (brick.partition.empty() ? "" : " in partition " + brick.partition),
+           errno);
+    }
+    const JobId id = answer->job_id;
+    slurm_free_submit_response_response_msg(answer);
+    return id;
+  }
+
+  void cancel(JobId id) override {
+    if (slurm_kill_job(id, SIGKILL, 0) == SLURM_SUCCESS) return;
+    const int error = errno;
+    if (kind_of(error) != Kind::unknown_job) fail("cannot cancel job " + number_text(id), error);
+  }
+
+  void shrink(JobId id, const std::vector<std::string>& keep) override {
+    job_desc_msg_t change;
+    slurm_init_job_desc_msg(&change);
+    std::string names = join(keep);
+    change.job_id = id;
+    change.req_nodes = names.data();
+    if (slurm_update_job(&change) != SLURM_SUCCESS) {
+      fail("job " + number_text(id) + " cannot be shrunk to " + names, errno);
+    }
+  }
+
+ private:
+  template <class List, class Load>
+  void refresh(List*& kept, const char* what, void (*release)(List*), Load load) {
+    List* fresh = nullptr;
+    if (load(kept != nullptr ? kept->last_update : 0, &fresh) == SLURM_SUCCESS) {
+      if (kept != nullptr) release(kept);
+      kept = fresh;
+    } else if (errno != SLURM_NO_CHANGE_IN_DATA || kept == nullptr) {
+      fail(std::string("cannot get ") + what, errno);
+    }
+  }
+
+  std::map<std::string, std::set<std::string>> partitions_by_node() const {
+    std::map<std::string, std::set<std::string>> by_node;
+    for (std::uint32_t i = 0; i < partitions_->record_count; ++i) {
+      const partition_info_t& partition = partitions_->partition_array[i];
+      if (partition.state_up != PARTITION_UP) continue;
+      const std::string list = text_or_empty(partition.nodes);
+      if (list.empty()) continue;
+      try {
+        for (const std::string& node : parse_node_list(list)) {
+          by_node[node].insert(text_or_empty(partition.name));
+        }
+      } catch (const BadNodeList&) {
+        continue;  // nobody can grow there
+      }
+    }
+    return by_node;
+  }
+
+  std::mutex mutex_;
+  job_info_msg_t* jobs_ = nullptr;
+  node_info_msg_t* nodes_ = nullptr;
+  partition_info_msg_t* partitions_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Cluster> slurm_cluster() { return std::make_unique<SlurmCluster>(); }
+
+}  // namespace bellows::scheduler
