@@ -8,4 +8,5 @@ scheduler_LIBS = $(BOOST_LIBS) $(OPENSSL_LIBS)
 $(call program,bellows,scheduler/bellows.cc,scheduler protocol,$(scheduler_LIBS))
 
 # What needs no Slurm of the broker, and its tests neither.
-$(call library,broker,$(addprefix scheduler/,policy.cc sharing.cc cluster_policy.cc speed_model.cc elastic_job.cc))
+$(call library,broker,$(addprefix scheduler/,policy.cc sharing.cc cluster_policy.cc speed_model.cc elastic_job.cc \
+  daemon_settings.cc daemon.cc daemon_link.cc))
