@@ -52,6 +52,7 @@ SBIN_PROGRAMS := #  installed in sbin
 PLUGINS := #     installed in lib/bellows
 HEADERS := #     installed in include/bellows, with their folders
 DEVEL_LIBRARIES := # installed in lib, for the programs of others
+SERVICE_FILES := #  installed in share/bellows, NAME.in with @sbindir@
 PKG_CONFIG_FILES := # installed in lib/pkgconfig, from NAME.pc.in
 MANPAGES := #    docs/man/NAME.N
 UNIT_TESTS := #  GoogleTest programs
@@ -84,6 +85,7 @@ endef
 library = $(eval $(call library_rule,$(1),$(2)))
 
 # $(call program,NAME,SOURCES,LIBRARY NAMES in link order,SYSTEM LIBRARIES): an installed program
+# $(call sbin_program,...): one for administrators
 # $(call test_program,...): one that tests start    $(call unit_test,...): a GoogleTest program
 define program_rule
 OBJS += $(call objects,$(3))
@@ -92,6 +94,7 @@ $(O)/$(1)/$(2): $(call objects,$(3)) $(call archives,$(4))
 	$$(CXX) $$(ALL_CXXFLAGS) $$(LDFLAGS) -o $$@ $(call objects,$(3)) $(call archives,$(4)) $(5)
 endef
 program = $(eval $(call program_rule,bin,$(1),$(2),$(3),$(4)))$(eval PROGRAMS += $(O)/bin/$(1))
+sbin_program = $(eval $(call program_rule,sbin,$(1),$(2),$(3),$(4)))$(eval SBIN_PROGRAMS += $(O)/sbin/$(1))
 test_program = $(eval $(call program_rule,tests,$(1),$(2),$(3),$(4)))$(eval TEST_PROGRAMS += $(O)/tests/$(1))
 unit_test = $(if $(filter yes,$(HAVE_GTEST)),$(eval $(call program_rule,tests,$(1),$(2),$(3),$(4) -lgtest_main -lgtest -lgmock))$(eval UNIT_TESTS += $(O)/tests/$(1)))
 
@@ -158,6 +161,9 @@ install: all
 	$(if $(DEVEL_LIBRARIES),install -d $(D)/lib/pkgconfig && install -m 644 $(DEVEL_LIBRARIES) $(D)/lib)
 	$(foreach p,$(PKG_CONFIG_FILES),sed -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(strip $(DEVEL_LIBS))|' $(srcdir)/$(p) \
 	  > $(D)/lib/pkgconfig/$(notdir $(p:.in=)) &&) true
+	$(if $(SERVICE_FILES),install -d $(D)/share/bellows)
+	$(foreach f,$(SERVICE_FILES),sed -e 's|@sbindir@|$(PREFIX)/sbin|' $(srcdir)/$(f) \
+	  > $(D)/share/bellows/$(notdir $(f:.in=)) &&) true
 	$(foreach m,$(MANPAGES),install -m 644 $(srcdir)/$(m) $(D)/share/man/man$(subst .,,$(suffix $(m)))/ &&) true
 
 dist:
@@ -166,7 +172,7 @@ dist:
 	  tar --transform "s,^,$$name/," -czf $(abspath $(O))/$$name.tar.gz -T -
 
 clean:
-	rm -rf $(foreach d,obj lib bin tests pch bench fuzz,$(O)/$(d))
+	rm -rf $(foreach d,obj lib bin sbin tests pch bench fuzz,$(O)/$(d))
 
 CXX_FILES = $(shell cd $(srcdir) && git ls-files '*.cc' '*.h' '*.c')
 format:

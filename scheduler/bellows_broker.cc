@@ -22,6 +22,8 @@
 #include "protocol/control_server.h"
 #include "protocol/control_socket.h"
 #include "scheduler/broker.h"
+#include "scheduler/daemon_link.h"
+#include "scheduler/daemon_settings.h"
 #include "scheduler/slurm_cluster.h"
 
 namespace {
@@ -105,7 +107,7 @@ class Service {
         cluster_(slurm_cluster()),
         words_(io_, options.words),
         signals_(io_, SIGTERM, SIGINT, SIGHUP),
-        broker_(*cluster_, *run_, pace_, settings_,
+        broker_(*cluster_, *run_, pace_, settings_, guidance_,
                 [](const std::string& text) { spdlog::warn("{}", text); }) {}
 
   int run() {
@@ -121,6 +123,7 @@ class Service {
     broker_.on_base_end = [this] { asio::post(io_, [this] { end(true); }); };
     hear_words();
     hear_signals();
+    link_to_daemon();
     broker_.start();
     io_.run();
     return 0;
@@ -158,8 +161,38 @@ class Service {
     });
   }
 
+  // Where the site has one.
+  void link_to_daemon() {
+    const std::string file = daemon_configuration();
+    if (access(file.c_str(), F_OK) != 0) return;
+    try {
+      const DaemonSettings site = read_daemon_settings(file);
+      sealer_ = protocol::munge_sealer();
+      guidance_.on_change = [this] {
+        asio::post(io_, [this] {
+          if (link_) link_->changed();
+        });
+      };
+      guidance_.on_order = [this] { broker_.look_now(); };
+      DaemonLink::Handlers handlers;
+      handlers.report = [this] { return guidance_.job(); };
+      handlers.guided = [this](bool guided) { guidance_.set_guided(guided); };
+      handlers.order = [this](const Decision& order) { guidance_.order(order); };
+      handlers.request = [this](const protocol::Message& request, const DaemonLink::Reply& reply) {
+        broker_.serve(request, [this, reply](const protocol::Message& answer) {
+          asio::post(io_, [reply, answer] { reply(answer); });
+        });
+      };
+      link_ = std::make_unique<DaemonLink>(io_, site.host, site.port, site.users, *sealer_,
+                                           std::move(handlers));
+    } catch (const std::exception& wrong) {
+      spdlog::warn("{}; the job goes on without bellowsd", wrong.what());
+    }
+  }
+
   void end(bool in_order) {
     if (std::exchange(ending_, true)) return;
+    link_.reset();
     server_->close();
     pace_.stop();
     if (!in_order) {
@@ -211,6 +244,9 @@ class Service {
   std::unique_ptr<protocol::ControlServer> server_;
   std::future<void> looking_;
   bool ending_ = false;
+  Guidance guidance_;
+  std::unique_ptr<protocol::Sealer> sealer_;
+  std::unique_ptr<DaemonLink> link_;
   Broker broker_;
 };
 

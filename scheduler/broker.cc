@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler/broker.h"
 
+#include <algorithm>
 #include <boost/json.hpp>
 
 #include "scheduler/node_list.h"
@@ -68,10 +69,10 @@ bool BrokerPace::stopped() const {
 }
 
 Broker::Broker(Cluster& cluster, RunClient& run, BrokerPace& pace, const BrokerSettings& settings,
-               std::function<void(const std::string&)> say)
+               Guidance& guidance, std::function<void(const std::string&)> say)
     : pace_(pace),
       settings_(settings),
-      desk_{cluster, run, pace, settings, std::move(say), {}, {}, {}, {}},
+      desk_{cluster, run, pace, settings, std::move(say), guidance, {}, {}, {}, {}},
       care_(desk_) {}
 
 Broker::~Broker() { stop(); }
@@ -144,11 +145,20 @@ void Broker::run() {
 
 std::optional<Broker::Request> Broker::next(Seconds limit) {
   std::unique_lock<std::mutex> lock(mutex_);
-  came_.wait_for(lock, limit, [this] { return !queue_.empty() || pace_.stopped(); });
+  came_.wait_for(lock, limit, [this] { return !queue_.empty() || pace_.stopped() || look_now_; });
+  look_now_ = false;
   if (queue_.empty() || pace_.stopped()) return std::nullopt;
   Request request = std::move(queue_.front());
   queue_.pop_front();
   return request;
+}
+
+void Broker::look_now() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    look_now_ = true;
+  }
+  came_.notify_all();
 }
 
 // While nodes are waited for: the allocation that there is needs care as well.
@@ -165,6 +175,10 @@ std::string Broker::why_stop() {
 void Broker::handle(Request request) {
   const Time begun = pace_.now();
   Message result;
+  const bool grows = request.size.what != SizeRequest::What::shrink;
+  const auto named = static_cast<int>(request.size.names.size());
+  desk_.guidance.begin(grows ? std::max({request.size.number, named, 1}) : 0,
+                       grows ? std::vector<std::string>{} : request.size.names);
   try {
     const ResizeReport report = resize(desk_, request.size, request.component, request.deadline,
                                        [this] { return why_stop(); });
@@ -174,6 +188,7 @@ void Broker::handle(Request request) {
     result = refusal(refused.what());
     desk_.say("resize --nodes=" + request.text + " refused: " + refused.what());
   }
+  desk_.guidance.done();
   if (request.reply) request.reply(result);
 }
 

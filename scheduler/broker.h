@@ -39,7 +39,7 @@ class Broker {
 
   /// All of them outlive it.
   Broker(Cluster& cluster, RunClient& run, BrokerPace& pace, const BrokerSettings& settings,
-         std::function<void(const std::string&)> say);
+         Guidance& guidance, std::function<void(const std::string&)> say);
   Broker(const Broker&) = delete;
   Broker& operator=(const Broker&) = delete;
   /// Ends the thread; what waits is rolled back and refused.
@@ -48,6 +48,8 @@ class Broker {
   void start();
   /// Any thread. `reply` is called once, on the broker's thread. Throws std::exception: refused.
   void serve(const protocol::Message& request, Reply reply);
+  /// Has it look at everything now. Any thread.
+  void look_now();
   /// When the base has ended.
   std::function<void()> on_base_end;
   /// Not while the thread runs.
@@ -76,6 +78,7 @@ class Broker {
   std::condition_variable came_;
   std::deque<Request> queue_;
   Time next_look_{};
+  bool look_now_ = false;
   bool base_ended_ = false;
   std::thread thread_;
 };

@@ -146,9 +146,8 @@ void Care::follow_policy(const View& view) {
     size_ = size;
     size_since_ = desk_.now();
   }
-  if (desk_.settings.mode == Mode::manual || view.run.state != "steady") return;
   const bool settled = desk_.now() - size_since_ >= desk_.settings.economic.settle;
-  if (settled && view.run.samples_per_second > 0) {
+  if (settled && view.run.samples_per_second > 0 && view.run.state == "steady") {
     speeds_[size] = {view.run.samples_per_second, desk_.now()};
   }
   std::vector<JobView> own = view.holdings.base;
@@ -161,18 +160,51 @@ void Care::follow_policy(const View& view) {
     seen.held.push_back(node);
     seen.fixed.insert(node);
   }
-  const Decision decision =
-      desk_.settings.mode == Mode::turbo
-          ? turbo(seen)
-          : economic(seen, desk_.settings.economic, speeds_, size_since_, desk_.now());
+  report(seen, view);
+  const std::optional<Decision> order = desk_.guidance.take_order();
+  if (desk_.settings.mode == Mode::manual || view.run.state != "steady") return;
+  if (desk_.guidance.guided()) {
+    if (order) obey(*order);
+  } else if (desk_.settings.mode == Mode::turbo) {
+    obey(turbo(seen));
+  } else {
+    obey(economic(seen, desk_.settings.economic, speeds_, size_since_, desk_.now()));
+  }
+}
+
+// To bellowsd, which sees all elastic jobs.
+void Care::report(const Outlook& seen, const View& view) {
+  const JobView& base = view.holdings.base[0];
+  ElasticJob job;
+  job.id = base.id;
+  job.user = base.user;
+  job.name = base.name;
+  job.partition = base.partition;
+  job.features = base.shape.features;
+  job.manual = desk_.settings.mode == protocol::ElasticMode::manual;
+  job.bounds = seen.bounds;
+  job.held = seen.held;
+  job.fixed = seen.fixed;
+  job.speeds = speeds_;
+  job.since = size_since_;
+  job.samples_per_second = view.run.samples_per_second;
+  job.ranks = view.run.ranks;
+  desk_.guidance.publish(job);
+}
+
+void Care::obey(const Decision& decision) {
   if (decision.nothing()) return;
+  desk_.guidance.begin(decision.grow, decision.give_back);
   const Time deadline = desk_.now() + std::chrono::duration_cast<Time::duration>(kPolicyWait);
   try {
     if (!decision.give_back.empty()) {
       shrink(desk_, decision.give_back, deadline);
       desk_.say("gave back " + join(decision.give_back) + ": " + decision.why);
     } else {
-      if (desk_.now() < grow_again_) return;
+      if (desk_.now() < grow_again_) {
+        desk_.guidance.done();
+        return;
+      }
       // What is not granted within two seconds is not idle any more.
       const Time begun = desk_.now();
       const auto stop = [&]() -> std::string {
@@ -186,6 +218,7 @@ void Care::follow_policy(const View& view) {
     grow_again_ = desk_.now() + std::chrono::duration_cast<Time::duration>(6 * desk_.settings.poll);
     if (warned_.insert(refused.what()).second) desk_.say(refused.what());
   }
+  desk_.guidance.done();
 }
 
 bool Care::cancel_companions() {

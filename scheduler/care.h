@@ -38,6 +38,8 @@ class Care {
   void give_back_unused(const View& view);
   void cancel_strays(const View& view);
   void follow_policy(const View& view);
+  void report(const Outlook& seen, const View& view);
+  void obey(const Decision& decision);
   void let_go(const std::vector<std::string>& nodes, const std::string& why);
   bool lasted(const std::string& what, Seconds time);
   bool seen_before(const std::string& what);

@@ -109,7 +109,7 @@ po::options_description options_of(What what) {
   add("version", "");
   add("job", po::value<std::string>());
   add("socket", po::value<std::string>());
-  if (what == What::status || what == What::resize) add("json", "");
+  if (what == What::status || what == What::resize || what == What::jobs) add("json", "");
   if (what == What::resize) {
     add("on", po::value<std::string>());
     add("nodes", po::value<std::string>());
@@ -168,7 +168,8 @@ What command_named(const std::string& name) {
   if (name == "status") return What::status;
   if (name == "resize") return What::resize;
   if (name == "leave") return What::leave;
-  throw UsageError("unknown command '" + name + "': must be status, resize or leave");
+  if (name == "jobs") return What::jobs;
+  throw UsageError("unknown command '" + name + "': must be status, resize, leave or jobs");
 }
 
 void take_target(Command& command, const po::variables_map& values) {
@@ -258,7 +259,7 @@ Command parse_arguments(std::vector<std::string> arguments) {
     arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(at));
   }
   // Boost would take the next argument for its value: "resize --wait 4".
-  if (command.what != What::status)
+  if (command.what == What::resize || command.what == What::leave)
     std::ranges::replace(arguments, std::string("--wait"), std::string("--wait=") + kDefaultWait);
   const bool named = command.what != What::help;
   const Parsed parsed = parse(command.what, arguments);
@@ -276,8 +277,14 @@ Command parse_arguments(std::vector<std::string> arguments) {
     if (other.starts_with('-') && !number) throw UsageError("unknown option " + other);
     if (command.what != What::resize) throw UsageError("unexpected argument '" + other + "'");
   }
-  if (!named) throw UsageError("no command: must be status, resize or leave");
+  if (!named) throw UsageError("no command: must be status, resize, leave or jobs");
   take_target(command, parsed.values);
+  if (command.what == What::jobs) {
+    if (command.job || command.socket) throw UsageError("jobs lists all jobs: no --job, --socket");
+    command.json = parsed.values.contains("json");
+    command.request = Message("jobs");
+    return command;
+  }
   if (command.what == What::status) {
     command.json = parsed.values.contains("json");
     command.request = Message("status");
@@ -307,6 +314,7 @@ std::string help_text() {
          "                                                  [--wait[=SECONDS]] [--json]\n"
          "       bellows [--job=JOB | --socket=PATH] leave --ranks=R[,R…] | --nodes=NODE[,NODE…]\n"
          "                                                 [--wait[=SECONDS]]\n"
+         "       bellows jobs [--json]\n"
          "       bellows --help | --version\n"
          "\n"
          "Talks to a running job of bellows-run --elastic that was started on this machine.\n"
@@ -316,6 +324,7 @@ std::string help_text() {
          "nodes,\n"
          "            or these (+NODES: these more, -NODES: these fewer), and ranks on them\n"
          "  leave     lets these ranks, or all ranks of these nodes, go\n"
+         "  jobs      the elastic jobs that bellowsd knows, and what it has decided lately\n"
          "\n"
          "  --job=JOB         the job [$SLURM_JOB_ID, else the only one there is]\n"
          "  --socket=PATH     its control socket\n"

@@ -18,7 +18,7 @@ class UsageError : public std::runtime_error {
 };
 
 struct Command {
-  enum class What { help, version, status, resize, leave };
+  enum class What { help, version, status, resize, leave, jobs };
 
   What what = What::help;
   std::optional<std::string> job;     // a job's name

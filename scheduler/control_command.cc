@@ -7,6 +7,7 @@
 #include "protocol/control_socket.h"
 #include "scheduler/command_line.h"
 #include "scheduler/control_client.h"
+#include "scheduler/daemon_client.h"
 #include "scheduler/jobs.h"
 #include "scheduler/status_text.h"
 
@@ -67,6 +68,20 @@ int ask_broker(const Command& command, const std::string& run_socket, std::ostre
   return kGranted;
 }
 
+// The cluster's elastic jobs.
+int ask_for_jobs(const Command& command, std::ostream& out) {
+  const std::unique_ptr<protocol::Sealer> sealer = protocol::munge_sealer();
+  const Message answer =
+      ask_daemon(read_daemon_settings(daemon_configuration()), *sealer, command.request, kAnswerLimit);
+  if (answer.type() != "jobs") throw NoAnswer("bellowsd gave an answer that is none");
+  if (command.json) {
+    print_json(out, answer);
+  } else {
+    out << jobs_text(answer);
+  }
+  return kGranted;
+}
+
 // The change was asked for and is not complete: is the launcher alive at all?
 int explain_delay(const ControlClient& client, const Overdue& overdue, std::ostream& err) {
   const Message status = client.ask(Message("status"), kAnswerLimit);
@@ -115,6 +130,8 @@ int guarded(const std::vector<std::string>& arguments, std::ostream& out, std::o
       out << help_text();
     } else if (command.what == What::version) {
       out << "bellows " BELLOWS_VERSION "\n";
+    } else if (command.what == What::jobs) {
+      return ask_for_jobs(command, out);
     } else {
       return ask(command, out, err);
     }

@@ -12,6 +12,7 @@
 
 #include "protocol/elastic_settings.h"
 #include "scheduler/cluster.h"
+#include "scheduler/guidance.h"
 #include "scheduler/holdings.h"
 #include "scheduler/policy.h"
 #include "scheduler/run_client.h"
@@ -42,6 +43,7 @@ struct Desk {
   Pace& pace;
   const BrokerSettings& settings;
   std::function<void(const std::string&)> say;  // to the user, by bellows-run's stderr
+  Guidance& guidance;
 
   // The requests under way, which care must let alone.
   std::set<JobId> offers;

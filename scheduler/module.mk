@@ -1,16 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 # Talking to a running job: the client of its control socket, and the program for users. Changing its
-# allocation: the policies, the broker.
+# allocation: the policies, the broker, the daemon.
 MANPAGES += docs/man/bellows.1
 $(call library,scheduler,$(addprefix scheduler/,control_client.cc jobs.cc command_line.cc \
-  status_text.cc control_command.cc node_list.cc size_request.cc))
-scheduler_LIBS = $(BOOST_LIBS) $(OPENSSL_LIBS)
+  status_text.cc control_command.cc node_list.cc size_request.cc daemon_client.cc \
+  daemon_settings.cc cluster_policy.cc speed_model.cc policy.cc))
+scheduler_LIBS = $(BOOST_LIBS) $(OPENSSL_LIBS) $(MUNGE_LIBS)
 $(call program,bellows,scheduler/bellows.cc,scheduler protocol,$(scheduler_LIBS))
 
 # What needs no Slurm of the broker, and its tests neither.
-$(call library,broker,$(addprefix scheduler/,policy.cc \
-  holdings.cc brick_script.cc desk.cc offers.cc resize.cc run_client.cc care.cc broker.cc))
+$(call library,broker,$(addprefix scheduler/,holdings.cc brick_script.cc desk.cc offers.cc resize.cc run_client.cc care.cc broker.cc \
+  elastic_job.cc guidance.cc daemon_link.cc))
+$(call library,daemon,$(addprefix scheduler/,sharing.cc daemon.cc))
 ifeq ($(BROKER),yes)
-$(call program,bellows-broker,scheduler/bellows_broker.cc $(addprefix scheduler/,slurm_cluster.cc slurm_views.cc),\
+slurm_cluster_SOURCES := scheduler/slurm_cluster.cc scheduler/slurm_views.cc
+$(call program,bellows-broker,scheduler/bellows_broker.cc $(slurm_cluster_SOURCES),\
   broker scheduler protocol,$(SLURM_LIBS) $(SPDLOG_LIBS) $(scheduler_LIBS))
+$(call sbin_program,bellowsd,scheduler/bellowsd.cc $(slurm_cluster_SOURCES),\
+  daemon broker scheduler protocol,$(SLURM_LIBS) $(SPDLOG_LIBS) $(scheduler_LIBS))
 endif
+
+MANPAGES += docs/man/bellowsd.8
+SERVICE_FILES += scheduler/service/bellowsd.conf scheduler/service/bellowsd.service.in

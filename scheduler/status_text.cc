@@ -131,6 +131,47 @@ std::string summary(const json::object& head, std::size_t ranks) {
 
 }  // namespace
 
+std::string jobs_text(const protocol::Message& jobs) {
+  const json::object& head = jobs.head;
+  const auto count = [](const json::object& job, const char* name) {
+    const json::value* value = find(job, name);
+    return value != nullptr && value->is_array() ? std::to_string(value->get_array().size())
+                                                 : std::string(kUnknown);
+  };
+  const std::vector<Row> rows = rows_of(head, "jobs", [&](const json::object& job) {
+    const json::value* manual = find(job, "manual");
+    const bool owner = manual != nullptr && manual->is_bool() && manual->get_bool();
+    return Row{shown(job, "job"),
+               shown(job, "name"),
+               shown(job, "user"),
+               shown(job, "partition"),
+               shown(job, "min") + "-" + shown(job, "max"),
+               count(job, "held"),
+               shown(job, "ranks"),
+               shown(job, "training_step"),
+               real(number(job, "samples_per_second").value_or(0), 1),
+               owner ? "manual" : shown(head, "policy")};
+  });
+  const std::vector<Row> events = rows_of(head, "events", [](const json::object& event) {
+    return Row{local_time(event), shown(event, "job"), shown(event, "text")};
+  });
+  std::string text = table({{"JOB", true},
+                            {"NAME", false},
+                            {"USER", true},
+                            {"PARTITION", false},
+                            {"MIN-MAX", false},
+                            {"NODES", true},
+                            {"RANKS", true},
+                            {"STEP", true},
+                            {"SAMPLES/S", true},
+                            {"SIZE BY", false}},
+                           rows);
+  if (!events.empty()) {
+    text += '\n' + table({{"TIME", false}, {"JOB", true}, {"DECISION", false}}, events);
+  }
+  return text;
+}
+
 std::string status_text(const protocol::Message& status) {
   const json::object& head = status.head;
   const std::vector<Row> ranks = rows_of(head, "ranks", [](const json::object& rank) {

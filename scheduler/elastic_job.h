@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// An elastic job as its broker reports it: what bellowsd decides on, and all that it knows of it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "protocol/message.h"
+#include "scheduler/cluster.h"
+#include "scheduler/policy.h"
+
+namespace bellows::scheduler {
+
+struct ElasticJob {
+  JobId id = 0;            // of its base
+  std::uint32_t user = 0;  // uid; from the credential, never from the report
+  std::string name;
+  std::string partition;  // of the base, and the features that it asks for
+  std::string features;
+  bool manual = true;  // only its owner and operators change its size
+  Bounds bounds;
+  std::vector<std::string> held;     // its nodes, in the order in which they would be given back
+  std::set<std::string> fixed;       // those of them that it must keep
+  std::set<std::string> going;       // those of them that are being given back
+  int coming = 0;                    // nodes that it has asked for and not got
+  std::map<int, Speed> speeds;       // by number of nodes, as last measured
+  std::optional<Time> since;         // when the present size was reached
+  std::optional<double> work_left;   // samples still to be trained, where the program knows
+  double samples_per_second = 0;
+  int ranks = 0;
+  std::int64_t step = 0;
+
+  /// A change is under way: it is left alone until that is done.
+  bool busy() const { return !going.empty() || coming > 0; }
+};
+
+/// The message `report` of a broker, and back. `job_of` throws protocol::ProtocolError naming what
+/// is wrong with it; numbers out of range count as wrong.
+protocol::Message report_of(const ElasticJob& job);
+ElasticJob job_of(const protocol::Message& report);
+
+}  // namespace bellows::scheduler

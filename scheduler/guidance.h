@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What bellowsd and the broker's thread have to tell each other. All calls may be made by any thread.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <optional>
+
+#include "scheduler/elastic_job.h"
+
+namespace bellows::scheduler {
+
+class Guidance {
+ public:
+  // The broker's side.
+  /// The job as it is now.
+  void publish(const ElasticJob& job);
+  /// A change has begun: so many nodes are asked for, or these are being given back. Until done().
+  void begin(int coming, const std::vector<std::string>& going);
+  void done();
+  /// Whether bellowsd decides, and what it has ordered last, once.
+  bool guided() const;
+  std::optional<Decision> take_order();
+
+  // The link's side.
+  void set_guided(bool guided);
+  void order(const Decision& order);
+  /// None before the first publish().
+  std::optional<ElasticJob> job() const;
+
+  /// Called by the one side when the other should look; to be set before there are threads.
+  std::function<void()> on_change;  // of the job
+  std::function<void()> on_order;
+
+ private:
+  mutable std::mutex mutex_;
+  std::optional<ElasticJob> job_;
+  int coming_ = 0;
+  std::vector<std::string> going_;
+  bool guided_ = false;
+  std::optional<Decision> order_;
+};
+
+}  // namespace bellows::scheduler
