@@ -79,6 +79,7 @@ RankControl::RankControl(int fd, Save save) : fd_(fd), save_(std::move(save)) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
+  sigterm_blocked_ = sigismember(&before, SIGTERM) == 1;  // by the agent: see AgentSettings::notice
   thread_ = std::thread([this] { listen(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -239,6 +240,7 @@ void RankControl::replace_process() {
   fcntl(file, F_SETFD, 0);
   sigset_t none;
   sigemptyset(&none);
+  if (sigterm_blocked_) sigaddset(&none, SIGTERM);
   pthread_sigmask(SIG_SETMASK, &none, nullptr);
   std::array<char, 4096> program{};
   if (readlink("/proc/self/exe", program.data(), program.size() - 1) <= 0 ||
