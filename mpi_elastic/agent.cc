@@ -239,6 +239,7 @@ void Agent::fork_rank(Rank& entry, SpawnRequest request, const std::string& cpus
     request.directory = job_.program.directory;
     request.pipes = true;
     request.die_with_parent = true;
+    request.block_sigterm = settings_.notice;
     request.ignore_sigpipe = job_.survives;  // MPI writes to the sockets of the dead
     Fd ours, theirs;
     if (job_.elastic) {
@@ -351,12 +352,13 @@ void Agent::failed_elsewhere(const Message& message) {
 }
 
 void Agent::signal_ranks(const Message& message) {
-  const int number = static_cast<int>(message.number("signal"));
+  const int said = static_cast<int>(message.number("signal"));
+  const int number = settings_.notice && said == SIGTERM ? SIGUSR1 : said;
   for (auto& [member, rank] : ranks_) {
     if (!rank.process || !rank.process->running()) continue;
     rank.stopped = rank.stopped || (message.flag("stop") && !rank.process->has_ended());
     rank.process->signal(number);
-    if (number == SIGTERM) rank.process->signal(SIGCONT);  // a stopped rank could not act on it
+    if (said == SIGTERM) rank.process->signal(SIGCONT);  // a stopped rank could not act on it
   }
 }
 

@@ -35,7 +35,10 @@ std::vector<std::string> AgentStarter::command(const AgentSettings& settings,
                                     "--no-kill",    "--export=ALL",
                                     "--input=none", "--unbuffered",
                                     "--quiet",      "--job-name=bellows-agent"};
-  if (!job.empty()) words.push_back("--jobid=" + job);
+  // "4711", or "4711+1": a component of a heterogeneous job, which srun knows by its first one.
+  const std::size_t plus = job.find('+');
+  if (!job.empty()) words.push_back("--jobid=" + job.substr(0, plus));
+  if (plus != std::string::npos) words.push_back("--het-group=" + job.substr(plus + 1));
   words.push_back(agent_);
   return words;
 }

@@ -62,6 +62,29 @@ std::vector<int> counts_for(const char* variable, std::size_t nodes) {
   return counts;
 }
 
+// `ending`: of the variables' names.
+std::vector<Node> nodes_of_component(const char* list, const std::string& ending,
+                                     const std::string& job) {
+  const std::vector<std::string> names = expand_hosts(list);
+  const std::vector<int> cpus =
+      counts_for(("SLURM_JOB_CPUS_PER_NODE" + ending).c_str(), names.size());
+  // Slurm fills in SLURM_TASKS_PER_NODE by itself; it is the user's word only along with these.
+  const bool asked = slurm_variable("SLURM_NTASKS") != nullptr ||
+                     slurm_variable(("SLURM_NTASKS" + ending).c_str()) != nullptr ||
+                     slurm_variable("SLURM_NTASKS_PER_NODE") != nullptr;
+  const std::vector<int> tasks =
+      asked ? counts_for(("SLURM_TASKS_PER_NODE" + ending).c_str(), names.size())
+            : std::vector<int>{};
+  std::vector<Node> nodes;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    nodes.push_back({.name = names[i],
+                     .cpus = cpus.empty() ? 1 : cpus[i],
+                     .tasks = tasks.empty() ? 0 : tasks[i],
+                     .job = job});
+  }
+  return nodes;
+}
+
 Allocation slurm_allocation(const std::string& job) {
   // Each copy would start a world of its own, and all of them write the same files.
   const char* copies = slurm_variable("SLURM_STEP_NUM_TASKS");
@@ -79,16 +102,16 @@ Allocation slurm_allocation(const std::string& job) {
   Allocation allocation;
   allocation.slurm = true;
   allocation.job = job;
-  const std::vector<std::string> names = expand_hosts(list);
-  const std::vector<int> cpus = counts_for("SLURM_JOB_CPUS_PER_NODE", names.size());
-  // Slurm fills in SLURM_TASKS_PER_NODE by itself; it is the user's word only along with these.
-  const bool asked = slurm_variable("SLURM_NTASKS") != nullptr ||
-                     slurm_variable("SLURM_NTASKS_PER_NODE") != nullptr;
-  const std::vector<int> tasks =
-      asked ? counts_for("SLURM_TASKS_PER_NODE", names.size()) : std::vector<int>{};
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    allocation.nodes.push_back(
-        {names[i], cpus.empty() ? 1 : cpus[i], tasks.empty() ? 0 : tasks[i]});
+  allocation.nodes = nodes_of_component(list, "", "");
+  // The other components of a heterogeneous job; their steps are started through its first one.
+  const char* size = slurm_variable("SLURM_HET_SIZE");
+  for (int i = 1; i < (size != nullptr ? std::atoi(size) : 1); ++i) {
+    const std::string ending = "_HET_GROUP_" + std::to_string(i);
+    const char* others = slurm_variable(("SLURM_JOB_NODELIST" + ending).c_str());
+    if (others == nullptr) continue;
+    for (Node& node : nodes_of_component(others, ending, job + "+" + std::to_string(i))) {
+      allocation.nodes.push_back(std::move(node));
+    }
   }
   return allocation;
 }

@@ -59,6 +59,7 @@ void BrokerProcess::await_end() {
                       exit_.reset();
                       words_ = Fd();
                       pid_ = -1;
+                      if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;  // the job ends
                       const std::string how =
                           WIFSIGNALED(status)
                               ? "was killed by " + signal_text(WTERMSIG(status))

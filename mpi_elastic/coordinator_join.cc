@@ -100,8 +100,10 @@ void Coordinator::start_arrival(const std::string& node) {
   });
   try {
     agent_settings_.node = node;
-    agent_settings_.job = job_of(node).empty() ? allocation_.job : job_of(node);
-    agent_settings_.notice = !job_of(node).empty();
+    const std::string job = job_of(node);
+    const bool companion = !job.empty() && job.find('+') == std::string::npos;
+    agent_settings_.job = companion ? job : allocation_.job;
+    agent_settings_.notice = companion;
     starter_.start(agent_settings_, job_of(node));
     keep_record();
   } catch (const std::runtime_error& failed) {

@@ -33,10 +33,11 @@ bool has_handler(int number) {
 
 }  // namespace
 
-HeldSignals::HeldSignals() : file_(memfd_create("bellows-signals", 0)) {
+HeldSignals::HeldSignals(const sigset_t& blocked)
+    : blocked_(blocked), file_(memfd_create("bellows-signals", 0)) {
   sigemptyset(&held_);
   for (int number = 1; number <= SIGRTMAX; ++number) {
-    if (has_handler(number)) sigaddset(&held_, number);
+    if (has_handler(number) && sigismember(&blocked_, number) == 0) sigaddset(&held_, number);
   }
   for (const int number : kNotHeld) sigdelset(&held_, number);
   if (file_ < 0 || ::write(file_, &held_, sizeof held_) != sizeof held_) return;
@@ -50,7 +51,10 @@ HeldSignals::HeldSignals() : file_(memfd_create("bellows-signals", 0)) {
   }
 }
 
-void HeldSignals::block() const { pthread_sigmask(SIG_SETMASK, &held_, nullptr); }
+void HeldSignals::block() const {
+  pthread_sigmask(SIG_SETMASK, &held_, nullptr);
+  pthread_sigmask(SIG_BLOCK, &blocked_, nullptr);
+}
 
 void HeldSignals::release(int file) {
   sigset_t held;

@@ -10,8 +10,9 @@ namespace bellows::elastic {
 
 class HeldSignals {
  public:
-  /// From now on they are noted in a memory file, and come to no handler of the program's.
-  HeldSignals();
+  /// From now on they are noted in a memory file, and come to no handler of the program's. Those in
+  /// `blocked` are not held: they are blocked, and stay so in the new image.
+  explicit HeldSignals(const sigset_t& blocked);
 
   /// The file, to be inherited by the new image; -1 where there is none.
   int file() const { return file_; }
@@ -24,6 +25,7 @@ class HeldSignals {
 
  private:
   sigset_t held_;
+  sigset_t blocked_;
   int file_;
 };
 

@@ -79,6 +79,7 @@ struct ChildFailure {
   }
   sigset_t none;
   sigemptyset(&none);
+  if (request.block_sigterm) sigaddset(&none, SIGTERM);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   for (const int number : {SIGPIPE, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
     signal(number, SIG_DFL);

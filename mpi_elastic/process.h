@@ -35,6 +35,7 @@ struct SpawnRequest {
   bool null_input = false;               // without pipes: stdin from /dev/null
   bool die_with_parent = false;          // SIGKILL when the thread that called spawn ends
   bool ignore_sigpipe = false;
+  bool block_sigterm = false;
   int inherited = -1;  // a file descriptor that the program gets as it is
   std::optional<cpu_set_t> cpus;
 };

@@ -85,6 +85,7 @@ RankControl::RankControl(int fd, Save save) : fd_(fd), save_(std::move(save)) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
+  sigterm_blocked_ = sigismember(&before, SIGTERM) == 1;  // by the agent: see AgentSettings::notice
   thread_ = std::thread([this] { listen(); });
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
@@ -220,7 +221,10 @@ void RankControl::replace_process() {
                  epoch_.load());
     _exit(EXIT_FAILURE);
   }
-  const HeldSignals held;
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  if (sigterm_blocked_) sigaddset(&blocked, SIGTERM);
+  const HeldSignals held(blocked);
   try {
     save_(file);
     lseek(file, 0, SEEK_SET);

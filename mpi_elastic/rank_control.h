@@ -89,6 +89,7 @@ class RankControl {
   std::atomic<double> speed_ = 0;
   std::mutex update_;
   std::atomic<bool> closing_ = false;
+  bool sigterm_blocked_ = false;
   std::thread thread_;
 };
 

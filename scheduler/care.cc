@@ -122,8 +122,10 @@ void Care::give_back_unused(const View& view) {
       // A brick whose grant nobody waits for any more.
       const bool ours = brick && !desk_.offers.contains(view.holdings.holder(node)->id);
       if (ours && seen_before("unknown " + node)) unused.push_back(node);
-    } else if (known->added && known->ranks == 0 && lasted("unused " + node, limit)) {
-      unused.push_back(node);
+    } else if (known->added && known->ranks == 0) {
+      // Slurm has given notice, and all have left: the sooner it has the node, the better.
+      const bool left = known->going && !known->agent && seen_before("left " + node);
+      if (lasted("unused " + node, limit) || left) unused.push_back(node);
     }
   }
   if (unused.empty() || !why_not_give_back(view.holdings, unused).empty()) return;

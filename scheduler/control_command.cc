@@ -9,6 +9,7 @@
 #include "scheduler/control_client.h"
 #include "scheduler/daemon_client.h"
 #include "scheduler/jobs.h"
+#include "scheduler/remote.h"
 #include "scheduler/status_text.h"
 
 namespace bellows::scheduler {
@@ -92,8 +93,22 @@ int explain_delay(const ControlClient& client, const Overdue& overdue, std::ostr
                   kRefused);
 }
 
-int ask(const Command& command, std::ostream& out, std::ostream& err) {
-  const std::string socket = command.socket ? *command.socket : find_job(command.job).socket;
+// Here; else the whole command goes to where the job's script runs.
+std::string socket_of(const Command& command, const std::vector<std::string>& arguments) {
+  try {
+    return find_job(command.job).socket;
+  } catch (const NoJob& none) {
+    const auto job = slurm_job_meant(command.job);
+    const auto node = job ? node_to_go_to(*job) : std::nullopt;
+    if (!node) throw;
+    throw NoJob(std::string(none.what()) + "; its script runs on " + *node + ", but " +
+                go_to(*job, *node, arguments));
+  }
+}
+
+int ask(const Command& command, const std::vector<std::string>& arguments, std::ostream& out,
+        std::ostream& err) {
+  const std::string socket = command.socket ? *command.socket : socket_of(command, arguments);
   if (command.to_broker) return ask_broker(command, socket, out, err);
   const ControlClient client(socket);
   try {
@@ -133,7 +148,7 @@ int guarded(const std::vector<std::string>& arguments, std::ostream& out, std::o
     } else if (command.what == What::jobs) {
       return ask_for_jobs(command, out);
     } else {
-      return ask(command, out, err);
+      return ask(command, arguments, out, err);
     }
     return kGranted;
   } catch (const UsageError& wrong) {

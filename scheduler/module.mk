@@ -3,14 +3,14 @@
 # allocation: the policies, the broker, the daemon.
 MANPAGES += docs/man/bellows.1
 $(call library,scheduler,$(addprefix scheduler/,control_client.cc jobs.cc command_line.cc \
-  status_text.cc control_command.cc node_list.cc size_request.cc daemon_client.cc \
+  status_text.cc control_command.cc node_list.cc size_request.cc remote.cc daemon_client.cc \
   daemon_settings.cc cluster_policy.cc speed_model.cc policy.cc))
 scheduler_LIBS = $(BOOST_LIBS) $(OPENSSL_LIBS) $(MUNGE_LIBS)
 $(call program,bellows,scheduler/bellows.cc,scheduler protocol,$(scheduler_LIBS))
 
 # What needs no Slurm of the broker, and its tests neither.
 $(call library,broker,$(addprefix scheduler/,holdings.cc brick_script.cc desk.cc offers.cc resize.cc run_client.cc care.cc broker.cc \
-  elastic_job.cc guidance.cc daemon_link.cc))
+  simulated_cluster.cc elastic_job.cc guidance.cc daemon_link.cc))
 $(call library,daemon,$(addprefix scheduler/,sharing.cc daemon.cc))
 ifeq ($(BROKER),yes)
 slurm_cluster_SOURCES := scheduler/slurm_cluster.cc scheduler/slurm_views.cc

@@ -94,11 +94,14 @@ Grant allocate(Desk& desk, const Holdings& holdings, const NodeRequest& nodes,
   return grant;
 }
 
-Joined start_ranks(Desk& desk, const Grant& grant, const JobView& grower, bool first_component,
-                   int ranks, Time deadline) {
+// Steps on nodes of a het job's other components are started through the first: "4711+1".
+Joined start_ranks(Desk& desk, const Grant& grant, std::size_t component, int ranks,
+                   Time deadline) {
   std::string job;
   if (!grant.expansion) job = std::to_string(grant.job.id);
-  if (grant.expansion && !first_component) job = std::to_string(grower.id);
+  if (grant.expansion && component > 0) {
+    job = std::to_string(desk.settings.base) + "+" + std::to_string(component);
+  }
   std::vector<NewNode> nodes;
   const int here = grant.job.shape.tasks > 0 ? grant.job.shape.tasks : ranks;
   for (const std::string& node : grant.job.nodes) {
@@ -158,8 +161,7 @@ ResizeReport grow(Desk& desk, NodeRequest nodes, std::size_t component, Time dea
   report.allocation = desk.now() - begun;
   Joined joined;
   try {
-    joined = start_ranks(desk, grant, holdings.base[component], component == 0, run.ranks_per_node,
-                         deadline);
+    joined = start_ranks(desk, grant, component, run.ranks_per_node, deadline);
   } catch (const RunError& failed) {
     roll_back(desk, grant.job.nodes);
     throw Refused("nodes " + join(grant.job.nodes) + " were given back: " + failed.what());

@@ -44,6 +44,7 @@ class SocketRunClient final : public RunClient {
                                 .job = member<std::string>(node, "job"),
                                 .ranks = member<int>(node, "ranks"),
                                 .added = node.at("added").as_bool(),
+                                .going = node.at("going").as_bool(),
                                 .agent = node.at("agent").as_bool()});
       }
       return status;

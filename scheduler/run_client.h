@@ -18,6 +18,7 @@ struct RunNode {
   std::string job;  // the Slurm job that has it, "" for the base
   int ranks = 0;
   bool added = false;  // at a broker's request
+  bool going = false;  // nothing is to start there any more
   bool agent = false;  // runs there, or is about to
 };
 

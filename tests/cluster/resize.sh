@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# The allocation of a running job changes: bellows-broker asks Slurm for nodes and gives them back, by
+# request and by itself, while nodes, daemons and jobs come and go.
+# shellcheck disable=SC2016 # scripts for the job, not for this shell
+export TIME_LIMIT=120
+
+PROGRAMS=/bellows/$(realpath --relative-to="$ROOT" "$BUILD")
+STEPS=300
+WORK=250
+
+# begin VARIABLE=VALUE… -- SBATCH_ARGUMENTS… -- BELLOWS_RUN_ARGUMENTS…: an elastic job that goes on until
+# `finish`; its first world stands. JOB is its id, HOST the node of its script.
+begin() {
+  local variables=(BELLOWS_BROKER_POLL=0.5 BELLOWS_BRICK_POLL=2) arguments=()
+  while [[ $1 != -- ]]; do
+    variables+=("$1")
+    shift
+  done
+  shift
+  while [[ $1 != -- ]]; do
+    arguments+=("$1")
+    shift
+  done
+  shift
+  on ctl touch goes-on
+  JOB=$(on ctl env "${variables[@]}" sbatch --parsable --no-kill --exclusive --output='job-%j.out' \
+    "${arguments[@]}" --wrap "export PATH=$PROGRAMS/bin:$PROGRAMS/tests:\$PATH
+    bellows-run $* elastic_steps --steps $STEPS --bytes 4096 --work $WORK --while goes-on
+    code=\$?
+    while [ \$code -gt 128 ]; do
+      bellows-run --reattach \$SLURM_JOB_ID
+      again=\$?
+      [ \$again -ne 3 ] || break
+      code=\$again
+    done
+    exit \$code")
+  wait_until 40 _output_has "epoch 1: "
+  HOST=$(on ctl squeue -h -j "$JOB" -o %B)
+}
+output() { on ctl cat "job-$JOB.out"; }
+_output_has() { [[ $(output) == *"$1"* ]]; }
+control() { on "$HOST" timeout 90 bellows --job "$JOB" "$@"; }
+nodes_of() { on ctl scontrol show hostnames "$(on ctl squeue -h -j "$1" -o %N)" | xargs; }
+_has_nodes() { [[ $(nodes_of "$JOB") == "$*" ]]; }
+_is_idle() { [[ $(on ctl sinfo -h -p main -n "$1" -o %T) == idle ]]; }
+_size_is() { [[ $(control status) =~ :\ steady,\ epoch\ [0-9]+,\ $1\ rank ]]; }
+await_size() { wait_until 40 _size_is "$1"; }
+# bricks: ids of the job's companions that have not ended.
+bricks() { on ctl squeue -h -o '%i %k' | awk -v base="$JOB" '/bellows (brick|expansion) of/ && $NF == base { print $1 }' | xargs; }
+_no_bricks() { [[ -z $(bricks) ]]; }
+finish() {
+  on ctl rm goes-on
+  wait_job 60 "$JOB"
+  expect_equal "$(job_state "$JOB")" COMPLETED
+  expect_contains "$(output)" "final step $STEPS"
+  wait_until 10 _no_bricks
+}
+
+test_a_job_grows_and_shrinks_by_request() {
+  begin -- -N2 -w n1,n2 -- --elastic 1-3
+  expect_exit 0 control resize --nodes=+1 --json
+  expect_matches "$OUT" '"added":\["n3"\].*"how":"expansion"'
+  expect_equal "$(nodes_of "$JOB")" "n1 n2 n3"
+  await_size 3
+  # From a machine on which nothing of the job runs.
+  expect_exit 0 on ctl bellows --job "$JOB" resize --nodes=-1
+  expect_contains "$OUT" "n3 given back"
+  wait_until 10 _is_idle n3
+  expect_exit 0 control resize --nodes=n1,n4
+  expect_equal "$(nodes_of "$JOB")" "n1 n4"
+  await_size 2
+  expect_exit 1 control resize --nodes=+2
+  expect_contains "$ERR" "bellows-run allows 3 ranks"
+  expect_exit 1 control resize --nodes=-n1
+  expect_contains "$ERR" "runs the job's script"
+  expect_exit '!0' on root@ctl runuser -u nobody -- bellows --job "$JOB" resize --nodes=+1
+  expect_equal "$(nodes_of "$JOB")" "n1 n4"
+  finish
+}
+
+test_what_is_not_granted_in_time_is_taken_back() {
+  local rigid
+  begin -- -N2 -w n1,n2 -- --elastic 1-4
+  rigid=$(submit --exclusive -N2 -w n3,n4 --output=/dev/null --wrap "sleep 60")
+  wait_job 20 "$rigid" RUNNING
+  expect_exit 1 control resize --nodes=+1 --wait=2
+  expect_contains "$ERR" "is pending (Resources)"
+  _no_bricks
+  # A newer request takes the place of one that waits for nodes.
+  expect_exit 0 control resize --nodes=+2 --wait=0
+  expect_exit 0 control resize --nodes=+1 --wait=0
+  wait_until 10 _output_has "a newer request has come: +1"
+  on ctl scancel "$rigid"
+  await_size 3
+  # The controller goes away in the middle.
+  expect_exit 0 control resize --nodes=-1
+  rigid=$(submit --exclusive -N2 -w n3,n4 --output=/dev/null --wrap "sleep 2")
+  wait_job 20 "$rigid" RUNNING
+  expect_exit 0 control resize --nodes=+1 --wait=0
+  damage restart ctl
+  await_size 3
+  finish
+}
+
+test_a_node_that_fails_as_it_comes_is_given_back() {
+  begin -- -N2 -w n1,n2 -- --elastic 1-4 --start-timeout 10
+  damage kill n3
+  expect_exit 1 control resize --nodes=+n3 --wait=40
+  expect_contains "$ERR" "n3 was given back"
+  wait_until 10 _has_nodes n1 n2
+  expect_exit 0 control resize --nodes=+n4
+  finish
+}
+
+# brick: the job, on the fast nodes, gets a slow one in the partition whose jobs give way.
+begin_with_brick() {
+  begin BELLOWS_ELASTIC=1-3 BELLOWS_ELASTIC_HET=partition=spot,features=slow "$@" -- -N2 -C fast -t 30 --
+  expect_exit 0 control resize --nodes=+1
+  expect_contains "$OUT" "joined by companion job"
+  BRICK=$(bricks)
+  expect_equal "$(on ctl squeue -h -j "$BRICK" -o '%P %j')" "spot wrap"
+}
+
+test_a_preempted_companion_costs_only_its_ranks() {
+  local rigid
+  begin_with_brick
+  expect_exit 0 control resize --nodes=-1
+  wait_until 10 _no_bricks
+  expect_exit 0 control resize --nodes=+1
+  rigid=$(submit --exclusive -N2 -C slow --output=/dev/null --wrap "sleep 1")
+  await_size 2
+  expect_contains "$(output)" "Slurm is about to take node"
+  expect_lacks "$(output)" "killed by SIG"
+  wait_until 10 _no_bricks
+  wait_job 40 "$rigid"
+  expect_equal "$(job_state "$rigid")" COMPLETED
+  finish
+}
+
+test_another_launcher_finds_the_companions_again() {
+  begin_with_brick
+  on "root@$HOST" pkill -KILL -x bellows-run
+  wait_until 40 _output_has "took over job $JOB."
+  await_size 3
+  expect_equal "$(bricks)" "$BRICK"
+  expect_exit 0 control resize --nodes=-1
+  wait_until 10 _no_bricks
+  finish
+}
+
+test_no_companion_outlives_its_job() {
+  begin_with_brick
+  on ctl scancel "$JOB"
+  wait_until 10 _no_bricks
+  # Nor when all who could cancel it are killed at once.
+  begin_with_brick
+  on "root@$HOST" bash -c 'pkill -KILL -x bellows-broker; pkill -KILL -x slurm_script; pkill -KILL -x bellows-run'
+  on ctl scancel "$JOB"
+  wait_until 20 _no_bricks
+  # Nor when it is still waited for.
+  rigid=$(submit --exclusive -N2 -w n2,n4 --output=/dev/null --wrap "sleep 60")
+  wait_job 20 "$rigid" RUNNING
+  begin BELLOWS_ELASTIC=1-4 BELLOWS_ELASTIC_HET=partition=spot -- -N2 -C fast --
+  expect_exit 0 control resize --nodes=+1 --wait=0
+  wait_until 20 _output_has_bricks
+  on ctl scancel "$JOB"
+  wait_until 20 _no_bricks
+  on ctl scancel "$rigid"
+}
+_output_has_bricks() { [[ -n $(bricks) ]]; }
+
+test_a_component_of_a_het_job_grows() {
+  begin BELLOWS_ELASTIC=1-4 -- -N1 -w n1 : --no-kill --exclusive -N1 -w n2 --
+  expect_exit 0 control resize --nodes=+n3
+  expect_exit 0 control resize --nodes=+n4 --component=1
+  expect_equal "$(nodes_of "$((JOB + 1))")" "n2 n4"
+  expect_exit 0 control resize --nodes=-n4
+  expect_equal "$(nodes_of "$((JOB + 1))")" "n2"
+  finish
+}
+
+test_turbo_takes_idle_nodes_and_yields_them() {
+  local rigid
+  begin BELLOWS_ELASTIC=1-4 BELLOWS_ELASTIC_MODE=turbo -- -N1 -w n1 --
+  await_size 4
+  rigid=$(submit --exclusive -N2 --output=/dev/null --wrap "sleep 3")
+  wait_job 20 "$rigid"
+  expect_equal "$(job_state "$rigid")" COMPLETED
+  await_size 4
+  finish
+}
