@@ -91,10 +91,10 @@ bool contains(std::string_view letters, char letter) {
 
 std::optional<int> leading_number(std::string_view& text) {
   int number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [after, failed] = std::from_chars(text.data(), end, number);
+  const char* const begin = text.data();
+  const auto [after, failed] = std::from_chars(begin, begin + text.size(), number);
   if (failed != std::errc() || number < 0) return std::nullopt;
-  text.remove_prefix(static_cast<std::size_t>(after - text.data()));
+  text.remove_prefix(static_cast<std::size_t>(after - begin));
   int factor = 1;
   if (text.starts_with('k') || text.starts_with('K')) factor = 1024;
   if (text.starts_with('m') || text.starts_with('M')) factor = 1024 * 1024;

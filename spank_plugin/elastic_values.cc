@@ -118,8 +118,9 @@ std::string Bounds::text() const {
 
 int parse_number(std::string_view text, int least, int most) {
   int number = 0;
-  const char* const end = text.data() + text.size();
-  const auto [after, failed] = std::from_chars(text.data(), end, number);
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto [after, failed] = std::from_chars(begin, end, number);
   if (failed != std::errc() || after != end || !is_digit(text.front()) || number < least ||
       number > most)
     throw ValueError(quoted(text) + " is not a number from " + std::to_string(least) + " to " +

@@ -37,16 +37,14 @@ void tell(spank_t spank, const std::string& message) {
   if (!message.empty() && speaks_for_job(spank)) slurm_spank_log("bellows: %s", message.c_str());
 }
 
-StartedJob started_job(spank_t spank) {
-  StartedJob job;
-  job.partition = variable(spank, "SLURM_JOB_PARTITION").value_or("");
+/// Nothing if it is not known.
+std::optional<int> number_of_nodes(spank_t spank) {
+  const auto nodes = variable(spank, "SLURM_JOB_NUM_NODES");
   try {
-    if (const auto nodes = variable(spank, "SLURM_JOB_NUM_NODES"))
-      job.nodes = parse_number(*nodes, 1, kMostNodes);
+    return nodes ? std::optional<int>(parse_number(*nodes, 1, kMostNodes)) : std::nullopt;
   } catch (const ValueError&) {
-    // Then it is not known.
+    return std::nullopt;
   }
-  return job;
 }
 
 void set(spank_t spank, OptionId id, const std::string& value, int overwrite = 1) {
@@ -62,7 +60,9 @@ void set_environment(spank_t spank, const Arguments& arguments) {
       set(spank, option.id, normal);
       continue;
     }
-    const Admitted admitted = admit(parse_bounds(normal), started_job(spank), arguments);
+    const StartedJob job{number_of_nodes(spank),
+                         variable(spank, "SLURM_JOB_PARTITION").value_or("")};
+    const Admitted admitted = admit(parse_bounds(normal), job, arguments);
     tell(spank, admitted.note);
     if (!admitted.bounds) {
       for (const Option& other : option_table())

@@ -22,6 +22,7 @@
 
 #include "tests/fuzz/target.h"
 
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" void __sanitizer_set_death_callback(void (*callback)());
 
 namespace {
@@ -202,6 +203,7 @@ Settings parse(int count, char* words[]) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming)
 extern "C" void __sanitizer_cov_trace_pc() {
   const auto place = reinterpret_cast<std::uintptr_t>(__builtin_return_address(0));
   std::uint8_t& count = passed[(place ^ (place >> 16)) % passed.size()];

@@ -19,11 +19,7 @@ constexpr std::size_t kLimit = std::size_t{1} << 16;
 
 template <typename Access>
 void tried(Access access) {
-  try {
-    access();
-  } catch (const ProtocolError&) {
-    // Refused.
-  }
+  fuzz::is_refused<ProtocolError>(access);
 }
 
 void look_at(const Message& message) {
@@ -60,7 +56,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view bytes = bellows::fuzz::text_of(data + 1, size - 1);
   Decoder decoder;
   decoder.limit(kLimit);
-  try {
+  // Bytes that are no frame end the connection.
+  bellows::fuzz::is_refused<ProtocolError>([&] {
     for (std::size_t at = 0; at < bytes.size(); at += piece) {
       decoder.feed(bytes.substr(at, piece));
       while (const auto message = decoder.next()) {
@@ -68,8 +65,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         send_on(*message);
       }
     }
-  } catch (const ProtocolError&) {
-    // The connection ends.
-  }
+  });
   return 0;
 }

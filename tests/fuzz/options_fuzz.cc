@@ -14,6 +14,7 @@
 namespace bellows::spank {
 namespace {
 
+using fuzz::is_refused;
 using fuzz::require;
 
 std::vector<std::string> split(std::string_view text, char separator) {
@@ -49,27 +50,23 @@ void try_value(const Option& option, const std::string& text) {
 }
 
 void try_bounds(const std::string& text, const Arguments& arguments) {
-  try {
+  is_refused<ValueError>([&] {
     const Bounds bounds = parse_bounds(text);
     require(1 <= bounds.min && bounds.min <= bounds.max && bounds.step >= 1, "bounds are in order");
     const Admitted admitted = admit(bounds, StartedJob{bounds.max, "p"}, arguments);
     require(!admitted.bounds || admitted.bounds->max <= node_limit(arguments, "p"),
             "limits are kept");
-  } catch (const ValueError&) {
-    // Refused.
-  }
+  });
 }
 
 void try_arguments(std::string_view text) {
-  try {
+  is_refused<ArgumentError>([&] {
     const Arguments arguments = parse_arguments(split(text, ' '));
     require(arguments.max_nodes >= 1, "there is a limit");
     for (const std::string& folder : arguments.folders)
       require(folder.starts_with('/'), "folders are absolute");
     try_bounds("1-100", arguments);
-  } catch (const ArgumentError&) {
-    // Refused.
-  }
+  });
 }
 
 void try_command_line(std::string_view text, std::optional<std::size_t> end) {
@@ -80,11 +77,7 @@ void try_command_line(std::string_view text, std::optional<std::size_t> end) {
   given.set(OptionId::elastic, "1-4");
   const Submission submission{
       .makes_job = !line.job(), .nodes = line.nodes(), .partitions = line.partition()};
-  try {
-    check_submission(given, submission, Arguments{});
-  } catch (const ValueError&) {
-    // Refused.
-  }
+  is_refused<ValueError>([&] { check_submission(given, submission, Arguments{}); });
   (void)line.describes_elastic_job();
   (void)line.no_kill();
 }

@@ -23,4 +23,15 @@ inline void require(bool holds, const char* what) {
   std::abort();
 }
 
+/// Whether `attempt` was refused, with an Error; anything else that it throws is a fault.
+template <typename Error, typename Attempt>
+bool is_refused(Attempt attempt) {
+  try {
+    attempt();
+    return false;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 }  // namespace bellows::fuzz
