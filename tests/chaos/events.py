@@ -4,7 +4,7 @@ hit: the last one that has the job's state is spared."""
 import signal
 import time
 
-from job import SILENCE
+from job import RANK_TIMEOUT, SILENCE
 
 
 def names(ranks):
@@ -14,6 +14,9 @@ def names(ranks):
 class Events:
     def __init__(self, job):
         self.job = job
+        # Until then one that is stopped counts for the launcher as one that has the state, and can
+        # be all that stays of those who have.
+        self.stopped_until = 0
 
     def happen(self, event):
         return getattr(self, event.kind)(event.draw)
@@ -69,10 +72,13 @@ class Events:
         return self.request(draw, "resize", f"+{draw.randint(1, 3)}")
 
     def shrink(self, draw):
+        if self.stopped_until > time.monotonic():
+            return ""
         return self.request(draw, "resize", f"-{draw.randint(1, 2)}")
 
     def leave(self, draw):
-        named = [r for r in self.victims(draw, draw.randint(1, 2)) if r["state"] == "running"]
+        named = [r for r in self.victims(draw, draw.randint(1, 2))
+                 if r["state"] == "running" and r["rank"] >= 0]
         if not named:
             return ""
         self.job.holders -= {self.job.key(r) for r in named}
@@ -80,6 +86,8 @@ class Events:
 
     def handover(self, draw):
         """Those who leave have the state; nobody else has it yet."""
+        if self.stopped_until > time.monotonic():
+            return ""
         old = [r for r in self.job.ranks() if r["state"] == "running" and r["rank"] >= 0]
         if not old:
             return ""
@@ -105,6 +113,7 @@ class Events:
         return self.strike(self.victims(draw, draw.randint(2, 7)), signal.SIGKILL)
 
     def stop(self, draw):
+        self.stopped_until = time.monotonic() + RANK_TIMEOUT + 1
         return self.strike(self.victims(draw, 1), signal.SIGSTOP)
 
     def pause(self, draw):
