@@ -37,13 +37,14 @@ class Events:
         others = [r for r in ranks if keeper and r != keeper]
         return draw.sample(others, min(most, len(others)))
 
-    def victim_node(self, draw):
+    def victim_node(self, draw, whole=False):
+        """`whole`: more than its agent, so not the launcher's."""
         ranks = self.job.ranks()
         keeper = self.keeper(draw, ranks)
-        nodes = [n for n in self.job.nodes(ranks) if keeper and keeper not in n.ranks]
-        # (That nobody is seen on the keeper's node is no licence to take it for another's.)
-        if not keeper or not any(keeper in n.ranks for n in self.job.nodes(ranks)):
+        nodes = self.job.nodes(ranks)
+        if not keeper or not any(keeper in n.ranks for n in nodes):
             return None
+        nodes = [n for n in nodes if keeper not in n.ranks and not (whole and n.has_launcher)]
         return draw.choice(nodes) if nodes else None
 
     # ---- requests ----------------------------------------------------------------------------
@@ -124,8 +125,8 @@ class Events:
 
     # ---- nodes -------------------------------------------------------------------------------
 
-    def hit_node(self, draw, how):
-        node = self.victim_node(draw)
+    def hit_node(self, draw, how, whole=False):
+        node = self.victim_node(draw, whole)
         if not node:
             return None, ""
         self.job.doom(node.ranks)
@@ -137,7 +138,7 @@ class Events:
 
     def power(self, draw):
         """On a cluster: everything there dies without a word, and the node is back later."""
-        node, text = self.hit_node(draw, lambda node: node.power_off())
+        node, text = self.hit_node(draw, lambda node: node.power_off(), whole=True)
         if node:
             self.later(draw.uniform(1, 8), node.restart)
         return text
@@ -169,7 +170,7 @@ class Events:
             self.job.run_for(seconds)
             node.heal()
             return f"{node.name} for {seconds:.1f} s"
-        node, text = self.hit_node(draw, lambda node: node.cut())
+        node, text = self.hit_node(draw, lambda node: node.cut(), whole=True)
         if node:
             self.silent(SILENCE + 1)
             self.later(SILENCE + draw.uniform(0.5, 3), node.heal)
@@ -184,8 +185,7 @@ class Events:
             victims = self.victims(draw, draw.randint(1, 2))
         elif draw.random() < 0.3:
             node = self.victim_node(draw)
-        self.job.launcher.kill()
-        self.job.launcher.wait(10)
+        self.job.kill_launcher()
         text = self.strike(victims, signal.SIGKILL)
         if node:
             self.job.doom(node.ranks)
