@@ -60,6 +60,7 @@ class Agent final : public HostUpcalls {
     bool elastic = false;                              // it uses ElasticWorld
     bool dismissed = false;                            // asked to leave
     bool ready = false;                                // can be taken into a world
+    bool replacing = false;                            // loads its program anew
     std::uint32_t entered = 0, left = 0, trouble = 0;  // newest epochs, as it said
     SilenceWatch::Clock::time_point started;
     std::optional<int> abort_status;

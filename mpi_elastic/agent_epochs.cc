@@ -150,10 +150,15 @@ void Agent::heard_from(std::uint64_t member, const Message& message) {
   rank.elastic = true;
   Message report = message;
   report.head["member"] = member;
+  if (type == "replacing") {
+    rank.replacing = true;
+    return;
+  }
   if (type == "pong") {
     report.head["type"] = "progress";
   } else if (type == "ready") {
     rank.ready = true;
+    rank.replacing = false;
     report.head["type"] = "member-ready";
     // One that has replaced its process goes where it was told to go before.
     const auto world = worlds_.find(rank.proc.nspace);
@@ -181,18 +186,19 @@ void Agent::look_for_silent_ranks() {
     const auto never = SilenceWatch::Clock::time_point::max();
     for (auto& [member, rank] : ranks_) {
       if (!rank.control || !rank.process || !rank.process->running()) continue;
-      // One that still loads does not answer, but it can be seen to be stopped.
+      // One that (still or again) loads does not answer, but it can be seen to be stopped.
+      const bool answers = rank.elastic && !rank.replacing;
       if (!is_suspended(rank.process->pid())) {
         rank.suspended.reset();
       } else if (!rank.suspended) {
         rank.suspended = SilenceWatch::Clock::now();
       }
-      if (rank_silence_.silent(rank.elastic ? rank.control->last_heard()
-                                            : rank.suspended.value_or(never))) {
+      if (rank_silence_.silent(answers ? rank.control->last_heard()
+                                       : rank.suspended.value_or(never))) {
         spdlog::warn("process {} gives no sign of life for {} s (--rank-timeout); killing it",
                      rank.process->pid(), settings_.rank_silence_seconds);
         rank.process->signal(SIGKILL);
-      } else if (rank.elastic) {
+      } else if (answers) {
         rank.control->send(Message("ping"));
       }
     }

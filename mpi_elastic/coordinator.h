@@ -146,6 +146,7 @@ class Coordinator {
   std::vector<std::uint64_t> members_to_shrink(int count) const;
   void member_in_step(std::uint64_t member);
   void apply_leaves();
+  void take_back_leavers();
   void check_leaves();
   bool is_leaving(std::uint64_t member) const;
   void await_leavers();
@@ -295,6 +296,7 @@ class Coordinator {
   std::deque<Event> events_;
   std::set<std::uint64_t> ready_joiners_;
   std::set<std::uint64_t> leave_asked_;  // to be let go by the next change that adds nobody
+  std::set<std::uint64_t> leave_untold_;  // let go by the epoch that registers, and not told yet
   std::set<std::string> broken_;         // namespaces in which somebody has died
   std::set<Proc> announced_;             // as failed there, though alive: they have left
   bool departed_planned_ = false;

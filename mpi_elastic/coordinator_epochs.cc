@@ -79,6 +79,7 @@ bool Coordinator::changes_anything() const {
 
 void Coordinator::declare_world() {
   if (state_ != State::running) return;
+  take_back_leavers();
   std::string why_not;
   if (!can_repair(why_not)) {
     stop_job(why_not);
@@ -125,6 +126,7 @@ void Coordinator::enter_world() {
   Message enter("enter");
   enter.head["nspace"] = nspace_;
   enter.head["urgent"] = urgent_;
+  leave_untold_.clear();
   Message leave("leave");
   leave.head["members"] = json::value_from(membership_.members_in(MemberState::leaving));
   for (const std::string& node : ready_nodes_) {

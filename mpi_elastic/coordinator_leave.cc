@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <utility>
 #include <boost/json.hpp>
 
 #include "mpi_elastic/coordinator.h"
@@ -52,8 +53,19 @@ void Coordinator::apply_leaves() {
   for (const std::uint64_t member : leave_asked_) {
     membership_.set_state(member, MemberState::leaving);
   }
-  leave_asked_.clear();
+  leave_untold_ = std::exchange(leave_asked_, {});
   change_kind_ = "leave";
+}
+
+// The epoch that was to let them go is void. They have not heard of it, and may be the last to hold
+// the state.
+void Coordinator::take_back_leavers() {
+  for (const std::uint64_t member : std::exchange(leave_untold_, {})) {
+    if (!ranks_.contains(member)) continue;
+    membership_.set_state(member, MemberState::running);
+    leave_asked_.insert(member);
+  }
+  check_leaves();
 }
 
 void Coordinator::member_in_step(std::uint64_t member) {

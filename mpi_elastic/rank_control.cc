@@ -232,6 +232,7 @@ void RankControl::replace_process() {
     std::fprintf(stderr, "bellows: cannot save the state: %s\n", failed.what());
     _exit(EXIT_FAILURE);
   }
+  send(Message("replacing"));  // until it is ready again it does not answer
   std::fflush(nullptr);
   std::vector<std::string> environment;
   for (char** variable = environ; *variable != nullptr; ++variable) {

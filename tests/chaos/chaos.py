@@ -16,8 +16,9 @@ import time
 sys.dont_write_bytecode = True
 import checks  # noqa: E402
 from events import Events  # noqa: E402
-from job import Job  # noqa: E402
-from plan import KINDS, make_plan  # noqa: E402
+from cluster_job import ClusterJob, cluster  # noqa: E402
+from local_job import LocalJob  # noqa: E402
+from plan import CLUSTER_KINDS, KINDS, make_plan  # noqa: E402
 from programs import PROGRAMS  # noqa: E402
 
 START_SECONDS = 40
@@ -26,9 +27,8 @@ START_SECONDS = 40
 class Play:
     """One seed. `counts` has how often each kind of event has hit somebody."""
 
-    def __init__(self, plan, folder, job, program, log):
+    def __init__(self, plan, job, program, log):
         self.plan, self.job, self.program, self.log = plan, job, program, log
-        self.folder = folder
         self.events = Events(job)
         self.counts = collections.Counter()
 
@@ -78,9 +78,9 @@ class Play:
             self.job.end_all()
 
 
-def run_seed(options, seed):
+def run_seed(options, seed, where):
     """Returns the plan, what is wrong, what has hit somebody, and the seconds it took."""
-    plan = make_plan(seed, options.program, options.only)
+    plan = make_plan(seed, options.program, options.only, where is not None)
     folder = f"{options.keep}/seed-{seed}"
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
@@ -90,9 +90,13 @@ def run_seed(options, seed):
             events.write(f"{time.monotonic() - begun:8.3f}  {text}\n")
 
         log(plan)
-        program = PROGRAMS[plan.program](options.build, folder, plan)
-        play = Play(plan, folder, Job(options.build, folder, plan, program.command, log), program,
-                    log)
+        if where:
+            program = PROGRAMS[plan.program](options.build, f"/home/ember/chaos-{seed}", plan)
+            job = ClusterJob(where, folder, plan, program.command, log)
+        else:
+            program = PROGRAMS[plan.program](options.build, folder, plan)
+            job = LocalJob(options.build, folder, plan, program.command, log)
+        play = Play(plan, job, program, log)
         fault = play.fault(options.limit)
         log(fault or "as it should be")
     if not fault and not options.keep_all:
@@ -107,7 +111,10 @@ def main():
     parser.add_argument("--first", type=int, default=1, help="the first seed (1)")
     parser.add_argument("--program", choices=["steps", "train", "both"], default="both")
     parser.add_argument("--only", type=lambda text: text.split(","),
-                        help="only these events: " + ", ".join(KINDS))
+                        help="only these events: " + ", ".join(KINDS | CLUSTER_KINDS))
+    parser.add_argument("--cluster", nargs="?", const="", metavar="NAME",
+                        help="jobs of elastic_steps on the Slurm cluster NAME (scripts/cluster), "
+                        "which is up, or on one that is made for it")
     parser.add_argument("--limit", type=float, default=90, help="seconds for a job to end after "
                         "its last event; repairs that wait for a limit included (90)")
     parser.add_argument("--keep", help="folder for what failed runs have left, and for "
@@ -118,10 +125,18 @@ def main():
     options.keep = os.path.abspath(options.keep or f"{options.build}/chaos")
     os.environ["PATH"] = f"{options.build}/bin:{options.build}/tests:{os.environ['PATH']}"
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if options.cluster is None:
+        return play_all(options, None)
+    options.program = "steps"
+    with cluster(options.cluster, options.build) as where:
+        return play_all(options, where)
+
+
+def play_all(options, where):
     summary = {"passed": 0, "failed": [], "programs": collections.Counter(),
                "events": collections.Counter(), "seconds": 0}
     for seed in range(options.first, options.first + options.seeds):
-        plan, fault, counts, seconds = run_seed(options, seed)
+        plan, fault, counts, seconds = run_seed(options, seed, where)
         print(f"{'FAIL' if fault else 'ok  '}  seed {seed}: {plan} ({seconds:.1f} s)", flush=True)
         if fault:
             summary["failed"].append(seed)

@@ -2,19 +2,23 @@
 """What must be true when a job has ended. Each check returns what is wrong, in words, or nothing."""
 import glob
 import json
-import os
 import re
 import subprocess
 import time
 
-from job import processes
+
+def files(*patterns):
+    return [path for pattern in patterns for path in glob.glob(pattern)]
+
+
+def lines(text):
+    return [json.loads(line) for line in text.splitlines()]
 
 
 def read_lines(paths):
     for path in paths:
         with open(path, encoding="utf-8") as file:
-            for line in file:
-                yield json.loads(line)
+            yield from lines(file.read())
 
 
 # ---- elastic_steps ---------------------------------------------------------------------------
@@ -90,31 +94,20 @@ def same_parameters(build, folder, undisturbed):
     return ""
 
 
-# ---- what a job must not leave ---------------------------------------------------------------
-
-
-def _left(folder):
-    found = [f"process {pid} ({one.name})" for pid, one in processes(folder).items()]
-    found += glob.glob(f"{folder}/tmp/*") + glob.glob(f"{folder}/ctl/*.sock") + glob.glob(f"{folder}/ctl/*.job")
-    return found + glob.glob(f"/dev/shm/*{os.getuid()}-local-*")
+# ---- any job ---------------------------------------------------------------------------------
 
 
 def no_false_alarms(job, plan):
     """Nobody is held for silent but those who were made to be."""
-    silent = len(re.findall(r"node .* is lost: no sign of life", job.errors()))
-    made = sum(e.kind in ("freeze", "cut") for e in plan.events + plan.late)
+    silent = len(re.findall(r"node .* is lost: no sign of life", job.read("err")))
+    made = sum(e.kind in ("freeze", "cut", "power") for e in plan.events + plan.late)
     return f"{silent} nodes were silent, not {made}" if silent > made else ""
 
 
 def nothing_left(job):
-    """What a killed agent leaves is the next one's to remove: one is started for it."""
     until = time.monotonic() + 20
-    left = _left(job.folder)
+    left = job.left()
     while left and time.monotonic() < until:
-        if job.killed_agent and not any(one.name == "bellows-agent"
-                                        for one in processes(job.folder).values()):
-            subprocess.run(["bellows-run", "-n", "1", "true"], env=job.environment, timeout=60,
-                           stdin=subprocess.DEVNULL, check=False)
         time.sleep(0.05)
-        left = _left(job.folder)
+        left = job.left()
     return "left behind: " + " ".join(left) if left else ""

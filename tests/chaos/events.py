@@ -4,7 +4,7 @@ hit: the last one that has the job's state is spared."""
 import signal
 import time
 
-from job import SILENCE
+from job import RANK_TIMEOUT, SILENCE
 
 
 def names(ranks):
@@ -14,6 +14,9 @@ def names(ranks):
 class Events:
     def __init__(self, job):
         self.job = job
+        # Until then one that is stopped counts for the launcher as one that has the state, and can
+        # be all that stays of those who have.
+        self.stopped_until = 0
 
     def happen(self, event):
         return getattr(self, event.kind)(event.draw)
@@ -34,13 +37,14 @@ class Events:
         others = [r for r in ranks if keeper and r != keeper]
         return draw.sample(others, min(most, len(others)))
 
-    def victim_node(self, draw):
+    def victim_node(self, draw, whole=False):
+        """`whole`: more than its agent, so not the launcher's."""
         ranks = self.job.ranks()
         keeper = self.keeper(draw, ranks)
-        nodes = [n for n in self.job.nodes(ranks) if keeper and keeper not in n.ranks]
-        # (That nobody is seen on the keeper's node is no licence to take it for another's.)
-        if not keeper or not any(keeper in n.ranks for n in self.job.nodes(ranks)):
+        nodes = self.job.nodes(ranks)
+        if not keeper or not any(keeper in n.ranks for n in nodes):
             return None
+        nodes = [n for n in nodes if keeper not in n.ranks and not (whole and n.has_launcher)]
         return draw.choice(nodes) if nodes else None
 
     # ---- requests ----------------------------------------------------------------------------
@@ -69,10 +73,13 @@ class Events:
         return self.request(draw, "resize", f"+{draw.randint(1, 3)}")
 
     def shrink(self, draw):
+        if self.stopped_until > time.monotonic():
+            return ""
         return self.request(draw, "resize", f"-{draw.randint(1, 2)}")
 
     def leave(self, draw):
-        named = [r for r in self.victims(draw, draw.randint(1, 2)) if r["state"] == "running"]
+        named = [r for r in self.victims(draw, draw.randint(1, 2))
+                 if r["state"] == "running" and r["rank"] >= 0]
         if not named:
             return ""
         self.job.holders -= {self.job.key(r) for r in named}
@@ -80,6 +87,8 @@ class Events:
 
     def handover(self, draw):
         """Those who leave have the state; nobody else has it yet."""
+        if self.stopped_until > time.monotonic():
+            return ""
         old = [r for r in self.job.ranks() if r["state"] == "running" and r["rank"] >= 0]
         if not old:
             return ""
@@ -105,6 +114,7 @@ class Events:
         return self.strike(self.victims(draw, draw.randint(2, 7)), signal.SIGKILL)
 
     def stop(self, draw):
+        self.stopped_until = time.monotonic() + RANK_TIMEOUT + 1
         return self.strike(self.victims(draw, 1), signal.SIGSTOP)
 
     def pause(self, draw):
@@ -115,8 +125,8 @@ class Events:
 
     # ---- nodes -------------------------------------------------------------------------------
 
-    def hit_node(self, draw, how):
-        node = self.victim_node(draw)
+    def hit_node(self, draw, how, whole=False):
+        node = self.victim_node(draw, whole)
         if not node:
             return None, ""
         self.job.doom(node.ranks)
@@ -128,7 +138,7 @@ class Events:
 
     def power(self, draw):
         """On a cluster: everything there dies without a word, and the node is back later."""
-        node, text = self.hit_node(draw, lambda node: node.power_off())
+        node, text = self.hit_node(draw, lambda node: node.power_off(), whole=True)
         if node:
             self.later(draw.uniform(1, 8), node.restart)
         return text
@@ -160,7 +170,7 @@ class Events:
             self.job.run_for(seconds)
             node.heal()
             return f"{node.name} for {seconds:.1f} s"
-        node, text = self.hit_node(draw, lambda node: node.cut())
+        node, text = self.hit_node(draw, lambda node: node.cut(), whole=True)
         if node:
             self.silent(SILENCE + 1)
             self.later(SILENCE + draw.uniform(0.5, 3), node.heal)
@@ -175,8 +185,7 @@ class Events:
             victims = self.victims(draw, draw.randint(1, 2))
         elif draw.random() < 0.3:
             node = self.victim_node(draw)
-        self.job.launcher.kill()
-        self.job.launcher.wait(10)
+        self.job.kill_launcher()
         text = self.strike(victims, signal.SIGKILL)
         if node:
             self.job.doom(node.ranks)

@@ -22,6 +22,14 @@ KINDS = {
     "cut": 4,      # SIGSTOP an agent and its ranks, and SIGCONT, as a rule too late
 }
 
+# On a cluster: not the launcher, whose end is Slurm's for the job; but whole nodes.
+CLUSTER_KINDS = {
+    "join": 20, "leave": 8, "shrink": 5, "kill": 18, "abort": 4, "massacre": 6, "node": 8, "stop": 4,
+    "handover": 4, "pause": 5, "freeze": 4,
+    "cut": 8,      # no packet comes or goes; it is over too late
+    "power": 8,    # kill -9 of the node; it is started again some seconds later
+}
+
 
 @dataclass
 class Event:
@@ -71,12 +79,15 @@ def draw_event(draw, kinds, key):
     return Event(draw_gap(draw), kind, random.Random(f"bellows {key}"))
 
 
-def make_plan(seed, program, only=None):
+def make_plan(seed, program, only=None, cluster=False):
     draw = random.Random(f"bellows {seed}")
     if program == "both":
         program = draw.choice(["steps", "train"])
     ranks, nodes = draw.randint(1, 5), draw.randint(1, 3)
-    kinds = {k: w for k, w in KINDS.items() if only is None or k in only}
+    if cluster:
+        ranks, nodes = draw.randint(2, 7), 4
+    kinds = CLUSTER_KINDS if cluster else KINDS
+    kinds = {k: w for k, w in kinds.items() if only is None or k in only}
     ends_itself = draw.random() < 0.15 and kinds.keys() != {"launcher"}
     if ends_itself:  # if it ends with its launcher, nobody is there to tell how
         kinds.pop("launcher", None)

@@ -17,29 +17,26 @@ class Steps:
     """elastic_steps: whose content after each step is known exactly."""
 
     def __init__(self, _build, folder, plan):
-        self.folder, self.plan = folder, plan
-        self.own_steps = ["--steps", str(plan.steps) if plan.ends_itself else ENDLESS]
-        self.command = ["elastic_steps", *plan.arguments, *self.own_steps, "--record",
+        self.plan = plan
+        steps = str(plan.steps) if plan.ends_itself else ENDLESS
+        self.command = ["elastic_steps", *plan.arguments, "--steps", steps, "--record",
                         f"{folder}/record", "--end", f"{folder}/end"]
         self.codes = (0,)
 
-    def end(self, _job):
-        with open(f"{self.folder}/end", "w", encoding="utf-8"):
-            pass
+    def end(self, job):
+        job.touch("end")
 
-    def undisturbed(self, environment, steps):
+    def undisturbed(self, job, steps):
         arguments = list(self.plan.arguments)
         arguments[arguments.index("--work") + 1] = "0"
-        return subprocess.run(["bellows-run", "-n", "1", "elastic_steps", *arguments, "--steps",
-                               str(steps)], env=environment, stdin=subprocess.DEVNULL,
-                              capture_output=True, text=True, timeout=120, check=True).stdout
+        return job.run(["bellows-run", "-n", "1", "elastic_steps", *arguments, "--steps", str(steps)])
 
     def faults(self, job):
-        record = list(checks.read_lines([f"{self.folder}/record"]))
+        record = checks.lines(job.read("record"))
         steps = max((line["step"] for line in record if line["event"] == "commit"), default=0)
         if self.plan.ends_itself and steps != self.plan.steps:
             yield f"the last step is {steps}, not {self.plan.steps}"
-        yield checks.same_result(job.output(), self.undisturbed(job.environment, steps))
+        yield checks.same_result(job.read("out"), self.undisturbed(job, steps))
         yield checks.shares_of_steps(record, steps, self.plan.batch)
 
 
@@ -77,15 +74,10 @@ class Train:
     def faults(self, job):
         steps = self.saved_step()
         yield "" if steps > 0 else "no checkpoint"
-        if self.plan.ends_itself and job.launcher.returncode == 0 and steps != self.plan.steps:
+        if self.plan.ends_itself and job.exit_code() == 0 and steps != self.plan.steps:
             yield f"the last checkpoint is of step {steps}, not {self.plan.steps}"
-        done = subprocess.run(["bellows-run", "-n", "1", *self.common, "--steps", str(steps),
-                               *self.files("undisturbed")],
-                              env=job.environment, stdin=subprocess.DEVNULL, capture_output=True,
-                              text=True, timeout=300, check=False)
-        if done.returncode != 0:
-            yield f"the undisturbed run ends with {done.returncode}: {done.stderr[-2000:]}"
-            return
+        job.run(["bellows-run", "-n", "1", *self.common, "--steps", str(steps),
+                 *self.files("undisturbed")])
         yield checks.samples_of_steps(self.samples("run"), self.samples("undisturbed"))
         yield checks.same_parameters(self.build, f"{self.folder}/run",
                                      f"{self.folder}/undisturbed")

@@ -5,7 +5,7 @@
 //                                0: before any, as joiners
 //   BELLOWS_FAULT_FILE=FILE      ... if FILE is not there yet: it is made by the one that dies
 //   BELLOWS_FAULT_FILES=PREFIX   ... each process once, as files PREFIX<pid> tell
-//   BELLOWS_FAULT_ACTION=hang    never come back, instead of dying
+//   BELLOWS_FAULT_ACTION=hang    never come back, instead of dying; sleep: after three seconds
 //   BELLOWS_FAULT_TRACE=FILE     append the name of every place that is reached, and the epoch
 #include "mpi_elastic/fault_point.h"
 
@@ -58,6 +58,11 @@ extern "C" void bellows_fault_point(const char* name) {
   if (fault.substr(0, fault.find('@')) != name || epoch < wanted) return;
   if (wanted == 0 && epoch != 0) return;
   if (!is_my_turn()) return;
-  if (variable("BELLOWS_FAULT_ACTION") != "hang") raise(SIGKILL);
+  const std::string action = variable("BELLOWS_FAULT_ACTION");
+  if (action == "sleep") {
+    sleep(3);
+    return;
+  }
+  if (action != "hang") raise(SIGKILL);
   while (true) pause();
 }

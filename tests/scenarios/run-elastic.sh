@@ -60,6 +60,19 @@ test_an_aborted_rank_is_repaired() {
   expect_result 400
 }
 
+# Those who leave are the last to have the state when it turns out that nobody else is there any
+# more; a joiner gets it from them before they go.
+test_leavers_who_have_not_been_told_stay_when_the_others_are_lost() {
+  begin 400 1-4 -n 2 --local-nodes 2 --silence-timeout 2
+  kill -STOP "$(ps -o ppid= -p "$(rank_pid 0)" | tr -d ' ')"
+  expect_exit 0 ctl leave --ranks 1 --wait=0
+  wait_until 20 _size_is 1
+  expect_exit 0 ctl resize 2
+  expect_end 0
+  expect_equal "$(tail -n 1 <<<"$OUT")" "$(undisturbed 400)"
+  expect_contains "$ERR" "no sign of life"
+}
+
 test_a_killed_agent_is_a_lost_node() {
   begin 500 1-4 -n 4 --local-nodes 2
   kill -9 "$(agents | head -n 1)"
@@ -78,6 +91,20 @@ test_a_stopped_rank_is_killed_after_a_while() {
   expect_gone "$stopped"
   expect_result 600
   expect_contains "$ERR" "gives no sign of life for 1 s (--rank-timeout); killing it"
+}
+
+_have_slept() { (($(compgen -G 'slept.*' | wc -l) == $1)); }
+
+# ... but not one that has replaced its process, and loads.
+test_a_process_that_replaces_itself_may_take_its_time() {
+  export BELLOWS_STUCK_SECONDS=0.000001 BELLOWS_FAULT=loaded@0 BELLOWS_FAULT_ACTION=sleep
+  export BELLOWS_FAULT_FILES=$PWD/slept.
+  LIMIT=100 start --elastic 1-4 --rank-timeout 1 -n 3 elastic_steps --steps 30 --bytes 100000 --work 200
+  wait_until 30 _steady
+  kill -KILL "$(rank_pid 1)"
+  wait_until 20 _have_slept 2
+  expect_result 30
+  expect_lacks "$ERR" "gives no sign of life"
 }
 
 # shellcheck disable=SC2016 # for the ranks' shell
