@@ -2,7 +2,6 @@
 # Fuzz targets: NAME_fuzz, built with sanitizers of their own from the sources they are to try; by
 # clang++ with libFuzzer where there is one (FUZZ_CXX), else by g++ with a driver of ours.
 #   make fuzz [FUZZ=NAME…] [FUZZ_SECONDS=60]
-FUZZ ?= options message
 FUZZ_SECONDS ?= 60
 FUZZ_SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 ifneq ($(FUZZ_CXX),)
@@ -17,6 +16,7 @@ endif
 
 # $(call fuzz_target,NAME,SOURCES to be tried,FOLDER,SYSTEM LIBRARIES)
 define fuzz_rule
+FUZZ_TARGETS += $(1)
 FUZZ_OBJS += $(patsubst %.cc,$(O)/obj/fuzz/%.o,tests/fuzz/$(1)_fuzz.cc $(2))
 TEST_PROGRAMS += $(O)/tests/$(1)_fuzz
 $(O)/tests/$(1)_fuzz: $(patsubst %.cc,$(O)/obj/fuzz/%.o,tests/fuzz/$(1)_fuzz.cc $(2)) $(FUZZ_DRIVER)
@@ -35,7 +35,8 @@ $(call fuzz_target,options,$(addprefix spank_plugin/,arguments.cc checks.cc comm
 endif
 $(call fuzz_target,message,protocol/message.cc,$(BOOST_LIBS))
 
-.PHONY: fuzz $(FUZZ:%=fuzz-%)
+FUZZ ?= $(FUZZ_TARGETS)
+.PHONY: fuzz $(FUZZ_TARGETS:%=fuzz-%)
 fuzz: $(FUZZ:%=fuzz-%)
 
 # The driver itself is neither watched nor checked.
