@@ -12,6 +12,7 @@ $(call program,bellows,scheduler/bellows.cc,scheduler protocol,$(scheduler_LIBS)
 $(call library,broker,$(addprefix scheduler/,policy.cc \
   holdings.cc brick_script.cc desk.cc offers.cc resize.cc run_client.cc care.cc broker.cc simulated_cluster.cc))
 ifeq ($(BROKER),yes)
+MANPAGES += docs/man/bellows-broker.8
 $(call program,bellows-broker,scheduler/bellows_broker.cc $(addprefix scheduler/,slurm_cluster.cc slurm_views.cc),\
   broker scheduler protocol,$(SLURM_LIBS) $(SPDLOG_LIBS) $(scheduler_LIBS))
 endif
