@@ -20,5 +20,7 @@ $(call sbin_program,bellowsd,scheduler/bellowsd.cc $(slurm_cluster_SOURCES),\
   daemon broker scheduler protocol,$(SLURM_LIBS) $(SPDLOG_LIBS) $(scheduler_LIBS))
 endif
 
-MANPAGES += docs/man/bellowsd.8
+ifeq ($(BROKER),yes)
+MANPAGES += docs/man/bellows-broker.8 docs/man/bellowsd.8
 SERVICE_FILES += scheduler/service/bellowsd.conf scheduler/service/bellowsd.service.in
+endif

@@ -14,6 +14,7 @@ constexpr std::size_t kMostNames = 100'000;
 constexpr std::size_t kLongestText = 1 << 20;
 
 bool plain(const std::string& part) {
+  if (part.starts_with('-') || part.starts_with('.')) return false;  // it would be an option
   return std::ranges::all_of(part, [](char c) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_' || c == '-';
   });

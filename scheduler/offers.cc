@@ -27,6 +27,7 @@ Offers::Offers(Desk& desk, const Holdings& holdings, bool may_expand, NodeReques
   if (may_expand) {
     places_.push_back({.expansion = true, .brick = {}, .how = "expansion"});
   }
+  for (const JobView& brick : holdings.bricks) bricks_.insert(brick.id);
   add_bricks(holdings, nodes_);
   std::ranges::reverse(places_);
 }
@@ -70,13 +71,31 @@ void Offers::add_bricks(const Holdings& holdings, const NodeRequest& nodes) {
 }
 
 Offers::~Offers() {
+  try {
+    if (lost_) cancel_lost();
+  } catch (const ClusterError&) {
+    // The next look at everything finds it.
+  }
   for (const Offer& offer : offers_) {
     cancel(desk_, offer.id);
     desk_.offers.erase(offer.id);
   }
 }
 
+// What an answer would have told of.
+void Offers::cancel_lost() {
+  const Holdings now = desk_.holdings();
+  for (const JobView& job : now.expansions) {
+    if (!desk_.offers.contains(job.id)) desk_.cluster.cancel(job.id);
+  }
+  for (const JobView& job : now.bricks) {
+    if (!desk_.offers.contains(job.id) && !bricks_.contains(job.id)) desk_.cluster.cancel(job.id);
+  }
+  lost_ = false;
+}
+
 void Offers::ask_next() {
+  if (lost_) cancel_lost();
   while (!places_.empty()) {
     Place place = std::move(places_.back());
     places_.pop_back();
@@ -87,12 +106,12 @@ void Offers::ask_next() {
       offers_.push_back({id, std::move(place), ""});
       return;
     } catch (const ClusterError& failed) {
-      // Whether it was done is not known: care finds and cancels what nobody waits for.
+      if (failed.kind() == Kind::unreachable) {
+        places_.push_back(std::move(place));
+        lost_ = true;
+        throw;
+      }
       refused_.push_back(place.how + ": " + failed.what());
-      if (failed.kind() != Kind::unreachable) continue;
-      refused_.pop_back();
-      places_.push_back(std::move(place));
-      throw;
     }
   }
 }
@@ -153,6 +172,7 @@ Grant Offers::wait(Time deadline, const StopWaiting& stop) {
 }
 
 void Offers::taken(const Grant& grant) {
+  desk_.offers.erase(grant.job.id);
   std::erase_if(offers_, [&](const Offer& offer) { return offer.id == grant.job.id; });
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,7 @@ class Offers {
   };
   void add_bricks(const Holdings& holdings, const NodeRequest& nodes);
   void ask_next();
+  void cancel_lost();
   std::optional<Grant> look();
   std::string reasons() const;
 
@@ -53,6 +55,8 @@ class Offers {
   std::vector<Place> places_;  // not asked yet
   std::vector<Offer> offers_;
   std::vector<std::string> refused_;
+  std::set<JobId> bricks_;  // that the job had before
+  bool lost_ = false;       // a request was sent, and nobody knows what became of it
 };
 
 }  // namespace bellows::scheduler

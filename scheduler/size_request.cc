@@ -33,8 +33,12 @@ SizeRequest parse_size_request(const std::string& text) {
     }
     return request;
   }
+  const auto letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
   try {
     request.names = parse_node_list(rest);
+    for (const std::string& name : request.names) {
+      if (!std::ranges::any_of(name, letter)) throw BadNodeList("'" + name + "' is no node");
+    }
   } catch (const BadNodeList& wrong) {
     throw std::invalid_argument(wrong.what() + form);
   }
