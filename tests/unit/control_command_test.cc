@@ -88,8 +88,8 @@ TEST(ControlCommandLine, TakesTheJobBeforeOrBehindTheCommand) {
 
 TEST(ControlCommandLine, RefusesWrongUseAndSaysWhatIsAllowed) {
   const std::vector<std::pair<Arguments, std::string>> wrong = {
-      {{}, "no command: must be status, resize or leave"},
-      {{"grow"}, "unknown command 'grow': must be status, resize or leave"},
+      {{}, "no command: must be status, resize, leave or jobs"},
+      {{"grow"}, "unknown command 'grow': must be status, resize, leave or jobs"},
       {{"--json"}, "unrecognised option '--json'"},
       {{"--jo", "1", "status"}, "unknown command '1'"},
       {{"status", "--frobnicate"}, "unrecognised option '--frobnicate'"},

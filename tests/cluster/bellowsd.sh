@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# bellowsd on a real Slurm: elastic jobs share the cluster, the queue goes first, and nothing depends
+# on the daemon's life.
+# shellcheck disable=SC2016 # scripts for the job, not for this shell
+export TIME_LIMIT=150
+
+PROGRAMS=/bellows/$(realpath --relative-to="$ROOT" "$BUILD")
+
+# daemon LINE…: starts bellowsd as Slurm's user on ctl, with these settings.
+daemon() {
+  on ctl bash -c 'mkdir -p site; printf "%s\n" "$@" >site/bellowsd.conf' daemon \
+    "address = ctl:7327" "user = slurm" "interval = 1" "pause = 0.2" "$@"
+  on root@ctl rm -f /tmp/bellowsd.log
+  trap 'end_daemon -KILL' EXIT
+  start_daemon
+}
+CONFIGURATION=/home/ember/site/bellowsd.conf
+start_daemon() {
+  on root@ctl bash -c "chmod 755 /home/ember /home/ember/site
+    runuser -u slurm -- $PROGRAMS/sbin/bellowsd --config $CONFIGURATION >>/tmp/bellowsd.log 2>&1 &
+"
+  wait_until 10 _daemon_answers
+}
+daemon_log() { on root@ctl cat /tmp/bellowsd.log; }
+jobs_known() { on ctl env BELLOWSD_CONFIG=$CONFIGURATION bellows jobs "$@"; }
+_daemon_answers() { jobs_known >/dev/null 2>&1; }
+end_daemon() { on root@ctl pkill "$1" -x bellowsd || true; }
+
+# begin NODE SBATCH_ARGUMENT…: an elastic job of one node that goes on until `finish`; prints its id.
+begin() {
+  on ctl touch goes-on
+  on ctl env BELLOWS_BROKER_POLL=0.5 BELLOWSD_CONFIG=$CONFIGURATION sbatch --parsable --exclusive \
+    -N1 -w "$1" --elastic=1-4 --elastic-mode=turbo --output='job-%j.out' "${@:2}" --wrap \
+    "export PATH=$PROGRAMS/bin:$PROGRAMS/tests:\$PATH
+     exec bellows-run --elastic auto elastic_steps --steps 400 --bytes 4096 --work 250 --while goes-on"
+}
+nodes_of() { on ctl squeue -h -j "$1" -o %D; }
+_has() { [[ $(nodes_of "$1") == "$2" ]]; }
+# await JOB NODES: until the job has so many nodes, with a rank on each.
+await() {
+  wait_until 40 _has "$1" "$2"
+  wait_until 40 _ranks_are "$1" "$2"
+}
+_ranks_are() {
+  local host
+  host=$(on ctl squeue -h -j "$1" -o %B)
+  [[ $(on "$host" bellows --job "$1" status 2>/dev/null) =~ :\ steady,\ epoch\ [0-9]+,\ $2\ rank ]]
+}
+finish() {
+  local job
+  on ctl rm -f goes-on
+  for job in "$@"; do
+    wait_job 60 "$job"
+    expect_equal "$(job_state "$job")" COMPLETED
+    expect_contains "$(on ctl cat "job-$job.out")" "final step 400"
+  done
+}
+
+test_two_jobs_share_and_the_queue_goes_first() {
+  local one two rigid
+  daemon "policy = fair"
+  one=$(begin n1)
+  await "$one" 4
+  two=$(begin n2) # n2 is one of those that the first has to give back
+  await "$two" 2
+  await "$one" 2
+  expect_exit 0 jobs_known
+  expect_matches "$OUT" "$one .* 1-4 +2 +2 "
+  expect_matches "$OUT" "$two .* 1-4 +2 +2 "
+  expect_contains "$OUT" "job $two can start"
+  # A job that needs two nodes gets them, one of each.
+  rigid=$(submit --exclusive -N2 --wrap 'sleep 4')
+  wait_job 20 "$rigid" RUNNING
+  await "$one" 1
+  await "$two" 1
+  wait_job 30 "$rigid"
+  await "$one" 2
+  await "$two" 2
+  finish "$one" "$two"
+  end_daemon -TERM
+}
+
+test_the_daemon_may_die_at_any_time() {
+  local one
+  daemon "policy = turbo"
+  one=$(begin n1)
+  await "$one" 4
+  end_daemon -KILL
+  # On its own again: the job yields to the queue as well.
+  local rigid
+  rigid=$(submit --exclusive -N1 --wrap 'sleep 3')
+  wait_job 20 "$rigid" RUNNING
+  start_daemon
+  wait_job 30 "$rigid"
+  await "$one" 4
+  wait_until 20 _knows "$one"
+  # Somebody else's orders: nobody but the owner and operators.
+  expect_exit 0 on root@ctl env BELLOWSD_CONFIG=$CONFIGURATION bellows jobs --json
+  expect_contains "$OUT" "\"job\":$one"
+  finish "$one"
+  end_daemon -TERM
+}
+_knows() { [[ $(jobs_known) == *" $1 "* || $(jobs_known) == *"$1 "* ]]; }
+
+test_a_dry_run_changes_nothing() {
+  local one
+  daemon "policy = turbo" "dry-run = true"
+  one=$(begin n1)
+  await "$one" 1
+  wait_until 20 _log_has "job $one: would grow by 3"
+  expect_equal "$(nodes_of "$one")" 1
+  # A wrong file is named, and the daemon goes on with what it had; a right one is taken over.
+  on ctl bash -c 'echo "policy = best" >>site/bellowsd.conf'
+  expect_exit 2 on ctl "$PROGRAMS/sbin/bellowsd" --check-config --config $CONFIGURATION
+  expect_contains "$ERR" "policy"
+  end_daemon -HUP
+  wait_until 10 _log_has "the settings stay as they were"
+  on ctl bash -c 'sed -i -e "/best/d" -e s/true/false/ site/bellowsd.conf'
+  end_daemon -HUP
+  await "$one" 4
+  finish "$one"
+  end_daemon -TERM
+}
+_log_has() { [[ $(daemon_log) == *"$1"* ]]; }
