@@ -71,7 +71,7 @@ Broker::Broker(Cluster& cluster, RunClient& run, BrokerPace& pace, const BrokerS
                std::function<void(const std::string&)> say)
     : pace_(pace),
       settings_(settings),
-      desk_{cluster, run, pace, settings, std::move(say), {}, {}, {}, {}},
+      desk_{cluster, run, pace, settings, std::move(say), {}, {}, {}, {}, {}},
       care_(desk_) {}
 
 Broker::~Broker() { stop(); }

@@ -136,7 +136,7 @@ class BrokerTest : public testing::Test {
   BrokerSettings settings;
   std::vector<std::string> said;
   Desk desk{cluster, run, time, settings, [this](const std::string& text) { said.push_back(text); },
-            {},      {},  {},   {}};
+            {},      {},  {},   {},       {}};
   Care care{desk};
   JobId base = 0;
   std::string stop;
