@@ -72,7 +72,7 @@ Broker::Broker(Cluster& cluster, RunClient& run, BrokerPace& pace, const BrokerS
                Guidance& guidance, std::function<void(const std::string&)> say)
     : pace_(pace),
       settings_(settings),
-      desk_{cluster, run, pace, settings, std::move(say), guidance, {}, {}, {}, {}},
+      desk_{cluster, run, pace, settings, std::move(say), guidance, {}, {}, {}, {}, {}},
       care_(desk_) {}
 
 Broker::~Broker() { stop(); }

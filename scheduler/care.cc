@@ -15,6 +15,8 @@ using Kind = ClusterError::Kind;
 
 // A policy's growth takes what is idle; what has to be waited for is not idle.
 constexpr Seconds kPolicyWait{60};
+// What slurmctld had not written to its disk when it crashed is younger than this, and so is its absence.
+constexpr Seconds kCrash{120};
 
 bool has(const std::vector<std::string>& names, const std::string& name) {
   return std::ranges::find(names, name) != names.end();
@@ -119,8 +121,11 @@ void Care::give_back_unused(const View& view) {
     const bool brick = has(view.holdings.base[0].nodes, node) == false &&
                        view.holdings.holder(node)->comment == brick_comment(desk_.settings.base);
     if (known == view.run.nodes.end()) {
-      // A brick whose grant nobody waits for any more.
-      const bool ours = brick && !desk_.offers.contains(view.holdings.holder(node)->id);
+      // A brick whose grant nobody waits for any more, or what was given back already.
+      const auto gone = desk_.given_back.find(node);
+      const bool again = gone != desk_.given_back.end() && desk_.now() - gone->second < kCrash;
+      const bool ours =
+          again || (brick && !desk_.offers.contains(view.holdings.holder(node)->id));
       if (ours && seen_before("unknown " + node)) unused.push_back(node);
     } else if (known->added && known->ranks == 0) {
       // Slurm has given notice, and all have left: the sooner it has the node, the better.

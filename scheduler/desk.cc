@@ -48,7 +48,10 @@ void give_back(Desk& desk, const std::vector<std::string>& nodes) {
     for (const JobView& job : now.base) jobs.push_back(&job);
     for (const JobView& job : now.bricks) jobs.push_back(&job);
     for (const JobView* job : jobs) give_back_from(desk, *job, nodes);
-    for (const std::string& node : nodes) desk.to_give_back.erase(node);
+    for (const std::string& node : nodes) {
+      desk.to_give_back.erase(node);
+      desk.given_back[node] = desk.now();
+    }
   } catch (const ClusterError& failed) {
     if (failed.kind() == Kind::unreachable) return;
     for (const std::string& node : nodes) desk.to_give_back.erase(node);

@@ -51,6 +51,8 @@ struct Desk {
   // Owed to Slurm, which could not be reached.
   std::set<JobId> to_cancel;
   std::set<std::string> to_give_back;
+  // And when it was done: a controller that crashes forgets the newest changes.
+  std::map<std::string, Time> given_back;
 
   Holdings holdings() const { return find_holdings(cluster.jobs(), settings.base); }
   Time now() const { return pace.now(); }

@@ -14,6 +14,7 @@ using Kind = ClusterError::Kind;
 // Often at first, since most grants come at once, then rarely: Slurm has others to serve.
 constexpr Seconds kFirstLook{0.05};
 constexpr Seconds kLongestPause{2};
+constexpr int kMostTries = 5;
 
 }  // namespace
 
@@ -119,6 +120,7 @@ void Offers::ask_next() {
 std::optional<Grant> Offers::look() {
   for (auto offer = offers_.begin(); offer != offers_.end();) {
     std::string over;
+    bool forgotten = false;
     try {
       const JobView job = desk_.cluster.job(offer->id);
       if (job.state == JobState::running && !job.nodes.empty()) {
@@ -134,12 +136,18 @@ std::optional<Grant> Offers::look() {
     } catch (const ClusterError& failed) {
       if (failed.kind() == Kind::unreachable) throw;
       over = failed.what();
+      forgotten = failed.kind() == Kind::unknown_job;
     }
     if (over.empty()) {
       ++offer;
       continue;
     }
-    refused_.push_back(offer->place.how + ": " + over);
+    // A controller that has crashed may have lost the newest requests.
+    if (forgotten && ++offer->place.tries < kMostTries) {
+      places_.push_back(offer->place);
+    } else {
+      refused_.push_back(offer->place.how + ": " + over);
+    }
     desk_.offers.erase(offer->id);
     offer = offers_.erase(offer);
   }

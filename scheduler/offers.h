@@ -37,6 +37,7 @@ class Offers {
     bool expansion = false;
     BrickRequest brick;
     std::string how;
+    int tries = 0;
   };
   struct Offer {
     JobId id = 0;

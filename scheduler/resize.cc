@@ -65,6 +65,7 @@ class Arriving {
  public:
   Arriving(Desk& desk, std::vector<std::string> nodes) : desk_(desk), nodes_(std::move(nodes)) {
     desk_.arriving.insert(nodes_.begin(), nodes_.end());
+    for (const std::string& node : nodes_) desk_.given_back.erase(node);
   }
   Arriving(const Arriving&) = delete;
   Arriving& operator=(const Arriving&) = delete;

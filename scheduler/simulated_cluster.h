@@ -41,6 +41,7 @@ class SimulatedCluster final : public Cluster {
   JobId queue_job(int nodes, const std::string& partition, std::uint32_t priority);
   JobView& edit(JobId id) { return jobs_.at(id); }
   void end_job(JobId id, const std::string& reason);
+  void forget_job(JobId id) { jobs_.erase(id); }
   /// The node fails: its jobs go on without it.
   void lose_node(const std::string& name);
   void set_node(const std::string& name, NodeState state) { nodes_.at(name).state = state; }

@@ -21,6 +21,8 @@ using Kind = ClusterError::Kind;
 // Slurm's own numbers begin at 2000; below are the system's and those of its messages.
 constexpr int kFirstDecision = 2000;
 
+constexpr int kNotations = 3;  // of the same list of nodes, until Slurm takes it for another
+
 Kind kind_of(int error) {
   switch (error) {
     case ESLURM_INVALID_JOB_ID:
@@ -233,14 +235,20 @@ class SlurmCluster final : public Cluster {
   }
 
   void shrink(JobId id, const std::vector<std::string>& keep) override {
-    job_desc_msg_t change;
-    slurm_init_job_desc_msg(&change);
+    // A list that is the same text as the job was submitted with (-w) would be taken for no change.
     std::string names = join(keep);
-    change.job_id = id;
-    change.req_nodes = names.data();
-    if (slurm_update_job(&change) != SLURM_SUCCESS) {
-      fail("job " + number_text(id) + " cannot be shrunk to " + names, errno);
+    for (int i = 0; i < kNotations; ++i) {
+      job_desc_msg_t change;
+      slurm_init_job_desc_msg(&change);
+      change.job_id = id;
+      change.req_nodes = names.data();
+      if (slurm_update_job(&change) != SLURM_SUCCESS) {
+        fail("job " + number_text(id) + " cannot be shrunk to " + names, errno);
+      }
+      if (job(id).nodes.size() <= keep.size()) return;
+      names += "," + keep.at(0);
     }
+    throw ClusterError(Kind::refused, "job " + number_text(id) + " was not shrunk to " + names);
   }
 
  private:

@@ -12,7 +12,7 @@ daemon() {
   on ctl bash -c 'mkdir -p site; printf "%s\n" "$@" >site/bellowsd.conf' daemon \
     "address = ctl:7327" "user = slurm" "interval = 1" "pause = 0.2" "$@"
   on root@ctl rm -f /tmp/bellowsd.log
-  trap 'end_daemon -KILL' EXIT
+  trap 'daemon_log; on ctl bash -c "tail -n 8 job-*.out"; end_daemon -KILL' EXIT  # what it said, for a test that fails
   start_daemon
 }
 CONFIGURATION=/home/ember/site/bellowsd.conf

@@ -36,7 +36,7 @@ begin() {
     done
     exit \$code")
   wait_until 40 _output_has "epoch 1: "
-  HOST=$(on ctl squeue -h -j "$JOB" -o %B)
+  HOST=$(on ctl squeue -h -j "$JOB" -o %B | head -n 1)
 }
 output() { on ctl cat "job-$JOB.out"; }
 _output_has() { [[ $(output) == *"$1"* ]]; }
@@ -130,7 +130,7 @@ test_a_preempted_companion_costs_only_its_ranks() {
   expect_exit 0 control resize --nodes=+1
   rigid=$(submit --exclusive -N2 -C slow --output=/dev/null --wrap "sleep 1")
   await_size 2
-  expect_contains "$(output)" "Slurm is about to take node"
+  expect_matches "$(output)" "Slurm is about to take node|companion job [0-9]+ is preempted"
   expect_lacks "$(output)" "killed by SIG"
   wait_until 10 _no_bricks
   wait_job 40 "$rigid"
@@ -161,14 +161,14 @@ test_no_companion_outlives_its_job() {
   # Nor when it is still waited for.
   rigid=$(submit --exclusive -N2 -w n2,n4 --output=/dev/null --wrap "sleep 60")
   wait_job 20 "$rigid" RUNNING
-  begin BELLOWS_ELASTIC=1-4 BELLOWS_ELASTIC_HET=partition=spot -- -N2 -C fast --
+  begin BELLOWS_ELASTIC=1-4 BELLOWS_ELASTIC_HET=partition=spot,features=slow -- -N2 -C fast --
   expect_exit 0 control resize --nodes=+1 --wait=0
-  wait_until 20 _output_has_bricks
+  wait_until 20 _has_bricks
   on ctl scancel "$JOB"
   wait_until 20 _no_bricks
   on ctl scancel "$rigid"
 }
-_output_has_bricks() { [[ -n $(bricks) ]]; }
+_has_bricks() { [[ -n $(bricks) ]]; }
 
 test_a_component_of_a_het_job_grows() {
   begin BELLOWS_ELASTIC=1-4 -- -N1 -w n1 : --no-kill --exclusive -N1 -w n2 --

@@ -81,6 +81,14 @@ TEST_F(CareTest, NoNodeIsHeldForNothing) {
   EXPECT_THAT(nodes_of(base), ElementsAre("n1", "n2"));
 }
 
+TEST_F(CareTest, WhatACrashedControllerHasForgottenIsGivenBackAgain) {
+  ask("+1");
+  ask("-1");
+  cluster.edit(base).nodes.push_back("n3");
+  look(3);
+  EXPECT_THAT(nodes_of(base), ElementsAre("n1", "n2"));
+}
+
 TEST_F(CareTest, NodesOfTheUsersOwnAreTheUsers) {
   cluster.edit(base).nodes.push_back("n3");  // by hand
   run.now.nodes[1].ranks = 0;

@@ -137,7 +137,7 @@ class BrokerTest : public testing::Test {
   std::vector<std::string> said;
   Guidance guidance;
   Desk desk{cluster, run, time, settings, [this](const std::string& text) { said.push_back(text); },
-            guidance, {},  {},   {}, {}};
+            guidance, {},  {},   {}, {}, {}};
   Care care{desk};
   JobId base = 0;
   std::string stop;
