@@ -24,6 +24,7 @@ constexpr int kMostMessages = 50;                         // of one session in a
 constexpr std::size_t kEventsKept = 1000;
 constexpr std::chrono::seconds kFirstWord(10);
 constexpr std::chrono::seconds kOrderLimit(60);     // to be taken up by a broker
+constexpr std::chrono::seconds kRepeat(10);      // of an order that changed nothing
 constexpr std::chrono::seconds kRequestLimit(600);  // to be answered by one
 
 tcp::acceptor listen(asio::io_context& io, const DaemonSettings& settings) {
@@ -377,6 +378,10 @@ void Daemon::decide_all(Look seen) {
 }
 
 void Daemon::order(Known& known, const Decision& decision) {
+  // Taken up, but refused by Slurm or by the broker: not again and again.
+  const bool again = known.order != 0 && decision.grow == known.ordered.grow &&
+                     decision.give_back == known.ordered.give_back;
+  if (again && Clock::now() - known.ordered_at < kRepeat) return;
   const std::string what = decision.grow > 0 ? fmt::format("grow by {}", decision.grow)
                                              : "give back " + joined(decision.give_back);
   const std::string text = fmt::format("{}{}: {}", settings_.dry_run ? "would " : "", what,

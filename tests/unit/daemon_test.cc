@@ -80,6 +80,16 @@ TEST_F(DaemonTest, OrdersOnceUntilTheOrderIsDone) {
   EXPECT_EQ(broker.orders[1].grow, 1);
 }
 
+TEST_F(DaemonTest, DoesNotInsistOnWhatIsRefused) {
+  const ElasticJob one = job(1, 1000, 1, 2, {1, 4, 1});
+  set_cluster(6, {view(one)});
+  start();
+  Broker broker(io, settings.port, one);
+  ASSERT_TRUE(until([&] { return !broker.orders.empty(); }));
+  settle();
+  EXPECT_EQ(broker.orders.size(), 1u);
+}
+
 TEST_F(DaemonTest, LetsTheQueueGoFirst) {
   const ElasticJob one = job(1, 1000, 1, 4, {1, 4, 1});
   JobView pending;
