@@ -6,6 +6,7 @@
 #   make            programs, plugin and tests      make install [PREFIX=] [DESTDIR=]
 #   make check      the tests                       make bench [BENCH=name]
 #   make chaos SEEDS=N [FIRST=SEED] [PROGRAM=steps|train]       jobs to which things happen
+#   make chaos CLUSTER=1 SEEDS=N    the same on a Slurm cluster of containers: on the host
 #   make format     clang-format                    make lint   clang-tidy, shellcheck, layering
 #   make dist       source archive                  make clean
 srcdir ?= .
@@ -140,8 +141,9 @@ bench: all
 SEEDS ?= 20
 FIRST ?= 1
 PROGRAM ?= both
-chaos: all
-	python3 $(srcdir)/tests/chaos/chaos.py --build $(abspath $(O)) --seeds $(SEEDS) --first $(FIRST) --program $(PROGRAM)
+chaos: $(if $(CLUSTER),,all)
+	python3 $(srcdir)/tests/chaos/chaos.py --build $(abspath $(O)) --seeds $(SEEDS) --first $(FIRST) --program $(PROGRAM) \
+	  $(if $(CLUSTER),--cluster)
 
 layering: $(PLUGINS)
 	$(srcdir)/tests/layering $(PLUGINS)

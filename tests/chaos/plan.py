@@ -109,8 +109,8 @@ def make_plan(seed, program, only=None, cluster=False):
             arguments += ["--checkpoint-every", str(draw.randint(5, 40))]
     arguments += ["--batch", str(batch)]
     late = []
-    if draw.random() < 0.3:
+    if draw.random() < 0.3 and not ends_itself:
         late = [draw_event(draw, kinds, f"{seed} late {i}") for i in range(draw.randint(1, 2))]
     return Plan(seed, program, ranks, nodes, arguments, batch, ends_itself, int(seconds * rate),
                 draw.choice([85, 85, 7]), events, draw_gap(draw), late,
-                draw.random() < 0.8, draw.random() < 0.5)
+                draw.random() < 0.8, not cluster and draw.random() < 0.5)
