@@ -62,7 +62,7 @@ class Coordinator {
   // coordinator.cc: the course of the job.
   void start_agents();
   AgentSettings settings_for_agents() const;
-  std::uint32_t agent_says_hello(const std::string& node, bool returning);
+  std::uint32_t agent_says_hello(const std::string& node, std::optional<std::uint32_t> returning);
   void agent_ready(const std::string& node, const Message& message);
   void agent_lost(const std::string& node, const std::string& reason);
   void agent_process_ended(const std::string& node, const std::string& how);
