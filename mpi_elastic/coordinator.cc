@@ -148,8 +148,8 @@ AgentSettings Coordinator::settings_for_agents() const {
   return settings;
 }
 
-// One that comes back is that of the node as it is known now: a node that was given up may be in use
-// again, with another agent.
+// One that comes back is that of the node as it is known now: a node that was given up may be in
+// use again, with another agent.
 std::uint32_t Coordinator::agent_says_hello(const std::string& node,
                                             std::optional<std::uint32_t> returning) {
   const bool expected =

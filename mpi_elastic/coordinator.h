@@ -265,10 +265,10 @@ class Coordinator {
   bool declare_planned_ = false;
   std::deque<Event> events_;
   std::set<std::uint64_t> ready_joiners_;
-  std::set<std::uint64_t> leave_asked_;  // to be let go by the next change that adds nobody
+  std::set<std::uint64_t> leave_asked_;   // to be let go by the next change that adds nobody
   std::set<std::uint64_t> leave_untold_;  // let go by the epoch that registers, and not told yet
-  std::set<std::string> broken_;         // namespaces in which somebody has died
-  std::set<Proc> announced_;             // as failed there, though alive: they have left
+  std::set<std::string> broken_;          // namespaces in which somebody has died
+  std::set<Proc> announced_;              // as failed there, though alive: they have left
   bool departed_planned_ = false;
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<JobFile> job_file_;

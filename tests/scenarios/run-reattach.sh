@@ -201,7 +201,8 @@ test_an_agent_that_was_given_up_does_not_come_back() {
   printf '#!/bin/sh\nbellows-agent &\nwait\n' >agent # which is out of the launcher's reach
   chmod +x agent
   begin 1500 1-4 -n 2 --local-nodes 2 --silence-timeout 2 --agent "$PWD/agent"
-  local first second lost=$(hostname)-1
+  local first second lost
+  lost=$(hostname)-1
   first=$(ps -o ppid= -p "$(rank_pid 1)" | tr -d ' ')
   kill -STOP "$first" "$(rank_pid 1)"
   wait_until 20 _size_is 1
