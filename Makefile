@@ -7,6 +7,7 @@
 #   make check      the tests                       make bench [BENCH=name]
 #   make chaos SEEDS=N [FIRST=SEED] [PROGRAM=steps|train]       jobs to which things happen
 #   make fuzz FUZZ_SECONDS=N [FUZZ=options|message]             parsers against inputs made up by chance
+#   make chaos CLUSTER=1 SEEDS=N    the same on a Slurm cluster of containers: on the host
 #   make format     clang-format                    make lint   clang-tidy, shellcheck, layering
 #   make dist       source archive                  make clean
 srcdir ?= .
@@ -144,8 +145,9 @@ bench: all
 SEEDS ?= 20
 FIRST ?= 1
 PROGRAM ?= both
-chaos: all
-	python3 $(srcdir)/tests/chaos/chaos.py --build $(abspath $(O)) --seeds $(SEEDS) --first $(FIRST) --program $(PROGRAM)
+chaos: $(if $(CLUSTER),,all)
+	python3 $(srcdir)/tests/chaos/chaos.py --build $(abspath $(O)) --seeds $(SEEDS) --first $(FIRST) --program $(PROGRAM) \
+	  $(if $(CLUSTER),--cluster)
 
 layering: $(PLUGINS)
 	$(srcdir)/tests/layering $(PLUGINS)

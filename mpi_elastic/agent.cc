@@ -34,6 +34,7 @@ Agent::Agent(boost::asio::io_context& io, AgentSettings settings, std::uint32_t 
              std::shared_ptr<protocol::Channel> channel)
     : io_(io),
       settings_(std::move(settings)),
+      node_id_(node_id),
       channel_(std::move(channel)),
       network_(network_of(address_only(channel_->local_address()))),
       signals_(io, SIGTERM, SIGINT, SIGHUP),

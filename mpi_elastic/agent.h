@@ -136,6 +136,7 @@ class Agent final : public HostUpcalls {
 
   boost::asio::io_context& io_;
   AgentSettings settings_;
+  const std::uint32_t node_id_;
   std::shared_ptr<protocol::Channel> channel_;
   std::string network_;  // of the interface that reaches the coordinator
   // Before what is cleaned up at the end, and so outliving it: without its handler a late SIGTERM

@@ -48,7 +48,8 @@ void Agent::seek_launcher() {
                     settings_.grace_seconds));
     return;
   }
-  greet_once(io_, settings_, launcher_address_, true, std::min(away_until_, Clock::now() + kOneTry),
+  greet_once(io_, settings_, launcher_address_, node_id_,
+             std::min(away_until_, Clock::now() + kOneTry),
              [this](GreetingResult result) { launcher_answers(std::move(result)); });
 }
 

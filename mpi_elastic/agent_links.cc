@@ -94,8 +94,10 @@ void AgentLinks::hello(const ChannelPtr& channel, const Challenge& challenge,
     return;
   }
   try {
-    welcome.head["node_id"] =
-        events_.on_hello(node, message.head.contains("returning") && message.flag("returning"));
+    std::optional<std::uint32_t> returning;
+    if (message.head.contains("returning"))
+      returning = static_cast<std::uint32_t>(message.number("returning"));
+    welcome.head["node_id"] = events_.on_hello(node, returning);
   } catch (const std::runtime_error& unwanted) {
     refuse(channel, unwanted.what(), proof);
     return;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,10 @@ class AgentLinks {
  public:
   struct Events {
     /// A node's agent has proved itself: returns the node's id, or throws std::runtime_error with
-    /// the reason for which it is not wanted. `returning`: it has ranks of a launcher before.
-    std::function<std::uint32_t(const std::string& node, bool returning)> on_hello;
+    /// the reason for which it is not wanted. `returning`: the id that it was given before, by a
+    /// launcher that has died since.
+    std::function<std::uint32_t(const std::string& node, std::optional<std::uint32_t> returning)>
+        on_hello;
     std::function<void(const std::string& node, const protocol::Message&)> on_message;
     std::function<void(const std::string& node, const std::string& reason)> on_lost;
     /// A connection that was turned away.

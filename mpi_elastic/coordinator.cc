@@ -43,8 +43,10 @@ Coordinator::Coordinator(boost::asio::io_context& io, RunOptions options, Alloca
       membership_(std::string(kNamespaces) + name),
       rendezvous_(membership_),
       links_(io, secret_, to_duration(options_.silence_seconds),
-             {.on_hello = [this](const std::string& node,
-                                 bool returning) { return agent_says_hello(node, returning); },
+             {.on_hello =
+                  [this](const std::string& node, std::optional<std::uint32_t> returning) {
+                    return agent_says_hello(node, returning);
+                  },
               .on_message = [this](const std::string& node,
                                    const Message& message) { receive(node, message); },
               .on_lost = [this](const std::string& node,
@@ -149,10 +151,13 @@ AgentSettings Coordinator::settings_for_agents() const {
   return settings;
 }
 
-std::uint32_t Coordinator::agent_says_hello(const std::string& node, bool returning) {
+// One that comes back is that of the node as it is known now: a node that was given up may be in
+// use again, with another agent.
+std::uint32_t Coordinator::agent_says_hello(const std::string& node,
+                                            std::optional<std::uint32_t> returning) {
   const bool expected =
       state_ == State::reattaching
-          ? awaited_.contains(node)
+          ? awaited_.contains(node) && (!returning || *returning == membership_.node_id(node))
           : !returning && ((state_ == State::starting && awaited_.contains(node)) ||
                            arrivals_.contains(node));
   if (!expected) throw std::runtime_error("no agent is expected on node " + node);

@@ -64,7 +64,7 @@ class Coordinator {
   // coordinator.cc: the course of the job.
   void start_agents();
   AgentSettings settings_for_agents() const;
-  std::uint32_t agent_says_hello(const std::string& node, bool returning);
+  std::uint32_t agent_says_hello(const std::string& node, std::optional<std::uint32_t> returning);
   void agent_ready(const std::string& node, const Message& message);
   void agent_lost(const std::string& node, const std::string& reason);
   void agent_process_ended(const std::string& node, const std::string& how);
@@ -295,10 +295,10 @@ class Coordinator {
   bool declare_planned_ = false;
   std::deque<Event> events_;
   std::set<std::uint64_t> ready_joiners_;
-  std::set<std::uint64_t> leave_asked_;  // to be let go by the next change that adds nobody
+  std::set<std::uint64_t> leave_asked_;   // to be let go by the next change that adds nobody
   std::set<std::uint64_t> leave_untold_;  // let go by the epoch that registers, and not told yet
-  std::set<std::string> broken_;         // namespaces in which somebody has died
-  std::set<Proc> announced_;             // as failed there, though alive: they have left
+  std::set<std::string> broken_;          // namespaces in which somebody has died
+  std::set<Proc> announced_;              // as failed there, though alive: they have left
   bool departed_planned_ = false;
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<JobFile> job_file_;

@@ -80,6 +80,11 @@ bool Coordinator::changes_anything() const {
 void Coordinator::declare_world() {
   if (state_ != State::running) return;
   take_back_leavers();
+  if (ending_ && membership_.members_in(MemberState::running).empty()) {
+    // The program is done; of its world nobody is left, only joiners that still load.
+    kill_members(membership_.members_in(MemberState::joining), true);
+    return;
+  }
   std::string why_not;
   if (!can_repair(why_not)) {
     stop_job(why_not);

@@ -3,8 +3,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <utility>
 #include <boost/json.hpp>
+#include <utility>
 
 #include "mpi_elastic/coordinator.h"
 

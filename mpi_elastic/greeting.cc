@@ -39,7 +39,7 @@ bool run_until(asio::io_context& io, Clock::time_point limit, const std::functio
 // One try at one address.
 class Try : public std::enable_shared_from_this<Try> {
  public:
-  Try(asio::io_context& io, const AgentSettings& settings, bool returning,
+  Try(asio::io_context& io, const AgentSettings& settings, std::optional<std::uint32_t> returning,
       std::function<void(GreetingResult)> done)
       : settings_(settings),
         returning_(returning),
@@ -84,7 +84,7 @@ class Try : public std::enable_shared_from_this<Try> {
       hello.head["nonce"] = nonce_;
       hello.head["proof"] = protocol::proof(settings_.secret, "agent", challenge_, nonce_);
       hello.head["node"] = settings_.node;
-      hello.head["returning"] = returning_;
+      if (returning_) hello.head["returning"] = *returning_;
       channel_->send(hello);
     } else if (message.type() == "welcome") {
       if (!is_proved(message)) {
@@ -127,7 +127,7 @@ class Try : public std::enable_shared_from_this<Try> {
   }
 
   const AgentSettings settings_;
-  const bool returning_;
+  const std::optional<std::uint32_t> returning_;
   std::function<void(GreetingResult)> done_;
   tcp::resolver resolver_;
   tcp::socket socket_;
@@ -139,7 +139,7 @@ class Try : public std::enable_shared_from_this<Try> {
 }  // namespace
 
 void greet_once(asio::io_context& io, const AgentSettings& settings, const std::string& address,
-                bool returning, std::chrono::steady_clock::time_point limit,
+                std::optional<std::uint32_t> returning, std::chrono::steady_clock::time_point limit,
                 std::function<void(GreetingResult)> done) {
   std::make_shared<Try>(io, settings, returning, std::move(done))->start(address, limit);
 }
@@ -151,7 +151,7 @@ Welcome greet_coordinator(asio::io_context& io, const AgentSettings& settings) {
     tried.clear();
     for (const std::string& address : settings.addresses) {
       std::optional<GreetingResult> result;
-      greet_once(io, settings, address, false, std::min(limit, Clock::now() + kOneTry),
+      greet_once(io, settings, address, std::nullopt, std::min(limit, Clock::now() + kOneTry),
                  [&](GreetingResult got) { result = std::move(got); });
       // (A try has its own limit.)
       run_until(io, Clock::time_point::max(), [&] { return result.has_value(); });

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -43,9 +44,9 @@ struct GreetingResult {
 };
 
 /// One try at one address, without blocking: `done` is called once, at the limit at the latest.
-/// `returning`: by an agent that has lost its coordinator.
+/// `returning`: the node's id, by an agent that has lost its coordinator.
 void greet_once(boost::asio::io_context& io, const AgentSettings& settings,
-                const std::string& address, bool returning,
+                const std::string& address, std::optional<std::uint32_t> returning,
                 std::chrono::steady_clock::time_point limit,
                 std::function<void(GreetingResult)> done);
 

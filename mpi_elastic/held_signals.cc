@@ -13,7 +13,8 @@ namespace bellows::elastic {
 namespace {
 
 // What a thread does wrong itself, and what belongs to libraries.
-constexpr std::array kNotHeld = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT, SIGCHLD};
+constexpr std::array kNotHeld = {SIGSEGV, SIGBUS, SIGFPE,  SIGILL,
+                                 SIGTRAP, SIGSYS, SIGABRT, SIGCHLD};
 
 int noted_in = -1;
 

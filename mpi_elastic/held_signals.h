@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Signals that come while a process replaces its image. Between execve and the moment at which the
-// program has its handlers again they would end it; so those for which it has a handler are kept, and
-// raised in the new image.
+// program has its handlers again they would end it; so those for which it has a handler are kept,
+// and raised in the new image.
 #pragma once
 
 #include <csignal>

@@ -238,7 +238,8 @@ void RankControl::replace_process() {
   for (char** variable = environ; *variable != nullptr; ++variable) {
     if (std::strncmp(*variable, "PMIX_", 5) == 0 && std::strncmp(*variable, "PMIX_MCA_", 9) != 0)
       continue;
-    if (starts_with_name(*variable, kJoinerVariable) || starts_with_name(*variable, kStateVariable) ||
+    if (starts_with_name(*variable, kJoinerVariable) ||
+        starts_with_name(*variable, kStateVariable) ||
         starts_with_name(*variable, kSignalsVariable))
       continue;
     environment.emplace_back(*variable);

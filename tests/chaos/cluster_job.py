@@ -110,10 +110,12 @@ class ClusterJob(Job):
         self.cluster = where
         self.there = f"/home/ember/chaos-{plan.seed}"
         self.code = None
+        self.cleared = False
         self.cluster.await_idle()
         self.cluster.run("ctl", "rm", "-rf", self.there)
         self.cluster.run("ctl", "mkdir", self.there)
-        command = ["bellows-run", "--elastic", "1-8", "-n", str(plan.ranks), "--ranks-per-node", "2",
+        command = ["bellows-run", "--elastic", "1-8", "-n", str(plan.ranks), "--ranks-per-node",
+                   "1" if plan.ranks <= plan.nodes else "2",
                    "--rank-timeout", str(RANK_TIMEOUT), "--silence-timeout", str(SILENCE),
                    "--launcher-grace", "8", "--start-timeout", "20", "-v", *arguments]
         script = (f"export PATH={self.cluster.programs}/bin:{self.cluster.programs}/tests:$PATH\n"
@@ -170,8 +172,18 @@ class ClusterJob(Job):
         return self.code
 
     def left(self):
+        found = self.found()
+        if any("/bellows-" in line for line in found) and not self.cleared:
+            # What dies with its agent or node is the next agent's to remove there.
+            self.cleared = True
+            self.cluster.run("ctl", "salloc", "-Q", "-N4", f"{self.cluster.programs}/bin/bellows-run",
+                             "-n", "4", "--ranks-per-node", "1", "true")
+            found = self.found()
+        return found
+
+    def found(self):
         asked = [(name, self.cluster.on(name, "sh", "-c", "ps -u ember -o pid=,args=; "
-                                        "ls -d /tmp/bellows-*-[0-9]* /dev/shm/bellows-*"))
+                                        "ls -d /tmp/bellows-[0-9]* /dev/shm/bellows-*"))
                  for name in NODES]
         found = []
         for name, one in asked:

@@ -23,7 +23,7 @@ class Job:
         self.due = []              # (when, what) that follows from earlier events
         self.silenced = set()      # agents or nodes of which nobody hears
         self.patient_until = 0     # a silence will have been noticed
-        self.killed_agent = self.ending = False
+        self.killed_agent = False
 
     # ---- time --------------------------------------------------------------------------------
 

@@ -154,11 +154,8 @@ class LocalJob(Job):
     def take_over(self):
         """Another launcher."""
         self.start_launcher(["--reattach", self.name, "--start-timeout", "6", "-v"])
-        if self.ending:
-            self.end_signal()
 
     def end_signal(self):
-        self.ending = True
         self.launcher.send_signal(signal.SIGUSR1)
 
     # ---- the end -----------------------------------------------------------------------------

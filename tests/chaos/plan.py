@@ -89,7 +89,7 @@ def make_plan(seed, program, only=None, cluster=False):
     kinds = CLUSTER_KINDS if cluster else KINDS
     kinds = {k: w for k, w in kinds.items() if only is None or k in only}
     ends_itself = draw.random() < 0.15 and kinds.keys() != {"launcher"}
-    if ends_itself:  # if it ends with its launcher, nobody is there to tell how
+    if ends_itself:  # if it ends without its launcher, nobody is there to tell how
         kinds.pop("launcher", None)
     events = [draw_event(draw, kinds, f"{seed} {i}") for i in range(draw.randint(1, 6))]
     seconds = sum(e.gap for e in events) + 1.5
@@ -109,8 +109,9 @@ def make_plan(seed, program, only=None, cluster=False):
             arguments += ["--checkpoint-every", str(draw.randint(5, 40))]
     arguments += ["--batch", str(batch)]
     late = []
-    if draw.random() < 0.3:
-        late = [draw_event(draw, kinds, f"{seed} late {i}") for i in range(draw.randint(1, 2))]
+    if draw.random() < 0.3 and not ends_itself:
+        others = {k: w for k, w in kinds.items() if k != "launcher"} or kinds
+        late = [draw_event(draw, others, f"{seed} late {i}") for i in range(draw.randint(1, 2))]
     return Plan(seed, program, ranks, nodes, arguments, batch, ends_itself, int(seconds * rate),
                 draw.choice([85, 85, 7]), events, draw_gap(draw), late,
-                draw.random() < 0.8, draw.random() < 0.5)
+                draw.random() < 0.8, not cluster and draw.random() < 0.5)

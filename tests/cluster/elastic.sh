@@ -46,7 +46,7 @@ finish() {
 # expect_nothing_on NODE: neither processes nor folders of ours, in some seconds.
 expect_nothing_on() {
   wait_until 20 on "$1" bash -c \
-    '! pgrep "bellows-agent|elastic_steps" && ! ls -d /tmp/bellows-*-[0-9]* /dev/shm/bellows-*'
+    '! pgrep "bellows-agent|elastic_steps" && ! compgen -G "/tmp/bellows-[0-9]*" && ! compgen -G "/dev/shm/bellows-*"'
 }
 
 # expect_no_late_word: once a step is committed in a world, nobody writes from an earlier one.

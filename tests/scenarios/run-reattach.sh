@@ -196,6 +196,32 @@ test_a_node_on_its_way_is_received() {
   expect_result 1500
 }
 
+# A node was given up, and is in use again, when its first agent calls: not the one that is awaited.
+test_an_agent_that_was_given_up_does_not_come_back() {
+  printf '#!/bin/sh\nbellows-agent &\nwait\n' >agent # which is out of the launcher's reach
+  chmod +x agent
+  begin 1500 1-4 -n 2 --local-nodes 2 --silence-timeout 2 --agent "$PWD/agent"
+  local first second lost
+  lost=$(hostname)-1
+  first=$(ps -o ppid= -p "$(rank_pid 1)" | tr -d ' ')
+  kill -STOP "$first" "$(rank_pid 1)"
+  wait_until 20 _size_is 1
+  expect_exit 0 ctl resize 2 --on "$lost"
+  second=$(ps -o ppid= -p "$(rank_pid 1)" | tr -d ' ')
+  kill -STOP "$second"
+  lose_launcher
+  kill -CONT "$first"
+  reattach
+  wait_until 20 grep -q "refuses this agent" err.before
+  kill -CONT "$second"
+  wait_until 20 _size_is 2
+  expect_equal "$(ps -o ppid= -p "$(rank_pid 1)" | tr -d ' ')" "$second"
+  AGENTS+=("$first" "$second")
+  expect_end 0
+  expect_equal "$(tail -n 1 <<<"$OUT")" "$(undisturbed 1500)"
+  expect_gone "${AGENTS[@]}"
+}
+
 test_ranks_may_leave_afterwards() {
   begin 1500 1-4 -n 4 --local-nodes 2
   lose_launcher

@@ -117,20 +117,32 @@ test_a_signal_to_processes_that_replace_themselves_is_kept() {
 
 _is_changing() { [[ $(control status) == *": changing, epoch $1,"* ]]; }
 
-# It has a place in the next world already, and nobody to meet there.
+# joiners: the processes of ranks that have no place yet.
+joiners() {
+  control status --json | python3 -c 'import json, sys
+for rank in json.load(sys.stdin)["ranks"]:
+  if rank["state"] == "joining" and rank["pid"] > 0: print(rank["pid"])'
+}
+_has_joiners() { (($(joiners | wc -l) == $1)); }
+
+# One has a place in the next world already, and nobody to meet there; another still loads.
 test_a_joiner_does_not_go_on_by_itself_when_the_others_stop() {
   data
   LIMIT=60 start --elastic 1-6 -n 1 --rank-timeout 40 bellows-train --threads 1 --log-every 1 \
     --data fashion-mnist:mnist --metrics m.jsonl --record-samples used "${MODEL[@]}" "${ENDLESS[@]}"
   more_steps 3
-  local first
+  local first loading
   first=$(rank_pids)
   kill -STOP "$first"
-  expect_exit 0 control resize +1 --wait=0
+  expect_exit 0 control resize +2 --wait=0
+  wait_until 10 _has_joiners 2
+  loading=$(joiners | tail -n 1)
+  kill -STOP "$loading"
   wait_until 30 _is_changing 2
   kill -USR1 "$LAUNCHER"
   kill -CONT "$first"
   expect_end 85
+  expect_lacks "$ERR" "ranks are left"
   expect_as_undisturbed 0 -- "${MODEL[@]}"
 }
 

@@ -136,14 +136,14 @@ class ElasticLinks : public testing::Test {
   }
 
   asio::io_context io_, agent_io_;
-  bool returning_ = false;
+  std::optional<std::uint32_t> returning_;
   std::vector<std::string> met_, heard_, lost_, refused_;
   AgentLinks links_{
       io_,
       "s",
       std::chrono::seconds(60),
       {.on_hello =
-           [this](const std::string& node, bool returning) {
+           [this](const std::string& node, std::optional<std::uint32_t> returning) {
              if (node == "unwanted") throw std::runtime_error("no agent is expected");
              returning_ = returning;
              met_.push_back(node);
@@ -199,7 +199,7 @@ TEST_F(ElasticLinks, ANodeThatIsNotExpectedOrThereAlreadyIsRefused) {
 TEST_F(ElasticLinks, ARefusalIsProvedIfTheSecretIsRight) {
   const auto call = [this](const AgentSettings& who) {
     std::optional<GreetingResult> result;
-    greet_once(io_, who, who.addresses[0], true,
+    greet_once(io_, who, who.addresses[0], 3,
                std::chrono::steady_clock::now() + std::chrono::seconds(60),
                [&](GreetingResult got) { result = std::move(got); });
     run_until([&] { return result.has_value(); });
@@ -211,11 +211,11 @@ TEST_F(ElasticLinks, ARefusalIsProvedIfTheSecretIsRight) {
   result = call(settings("n1", "guess"));
   EXPECT_EQ(result.refused, "wrong secret");
   EXPECT_FALSE(result.proved);
-  EXPECT_FALSE(returning_);
+  EXPECT_EQ(returning_, std::nullopt);
   result = call(settings("n1"));
   EXPECT_TRUE(result.channel != nullptr);
   EXPECT_EQ(result.node_id, 7U);
-  EXPECT_TRUE(returning_);
+  EXPECT_EQ(returning_, 3U);
   result.channel->close();
   AgentSettings nowhere = settings("n1");
   nowhere.addresses = {"127.0.0.1:1"};
@@ -230,7 +230,7 @@ TEST_F(ElasticLinks, AGreetingHasALimit) {
   AgentSettings who = settings("n1");
   who.addresses = {"127.0.0.1:" + std::to_string(silent.local_endpoint().port())};
   std::optional<GreetingResult> result;
-  greet_once(io_, who, who.addresses[0], true,
+  greet_once(io_, who, who.addresses[0], 3,
              std::chrono::steady_clock::now() + std::chrono::milliseconds(50),
              [&](GreetingResult got) { result = std::move(got); });
   run_until([&] { return result.has_value(); });
