@@ -117,7 +117,7 @@ test_a_node_that_fails_as_it_comes_is_given_back() {
 
 # brick: the job, on the fast nodes, gets a slow one in the partition whose jobs give way.
 begin_with_brick() {
-  begin BELLOWS_ELASTIC=1-3 BELLOWS_ELASTIC_HET=partition=spot,features=slow "$@" -- -N2 -C fast -t 30 --
+  begin BELLOWS_ELASTIC=1-3 BELLOWS_ELASTIC_HET=partition=spot,features=slow -- -N2 -C fast -t 30 --
   expect_exit 0 control resize --nodes=+1
   expect_contains "$OUT" "joined by companion job"
   BRICK=$(bricks)
@@ -152,6 +152,7 @@ test_another_launcher_finds_the_companions_again() {
 }
 
 test_no_companion_outlives_its_job() {
+  local rigid
   begin_with_brick
   on ctl scancel "$JOB"
   wait_until 10 _no_bricks
