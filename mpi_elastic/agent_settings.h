@@ -17,9 +17,9 @@ struct AgentSettings {
   double rank_silence_seconds = 5;
   double silence_seconds = 10;  // BELLOWS_SILENCE_SECONDS: then the other side is lost
   double grace_seconds = 0;     // BELLOWS_LAUNCHER_GRACE_SECONDS: for a lost one to come back
-  // BELLOWS_NOTICE=1: SIGTERM says that this node goes, not that the job ends. Slurm sends it to every
-  // process of the step, so it is blocked in the ranks; what the launcher sends as SIGTERM is SIGUSR1
-  // to them.
+  // BELLOWS_NOTICE=1: SIGTERM says that this node goes, not that the job ends. Slurm sends it to
+  // every process of the step, so it is blocked in the ranks; what the launcher sends as SIGTERM is
+  // SIGUSR1 to them.
   bool notice = false;
 
   /// Reads the variables. Throws std::runtime_error naming the one that is missing or wrong.

@@ -15,7 +15,8 @@ using Kind = ClusterError::Kind;
 
 // A policy's growth takes what is idle; what has to be waited for is not idle.
 constexpr Seconds kPolicyWait{60};
-// What slurmctld had not written to its disk when it crashed is younger than this, and so is its absence.
+// What slurmctld had not written to its disk when it crashed is younger than this, and so is its
+// absence.
 constexpr Seconds kCrash{120};
 
 bool has(const std::vector<std::string>& names, const std::string& name) {
@@ -124,8 +125,7 @@ void Care::give_back_unused(const View& view) {
       // A brick whose grant nobody waits for any more, or what was given back already.
       const auto gone = desk_.given_back.find(node);
       const bool again = gone != desk_.given_back.end() && desk_.now() - gone->second < kCrash;
-      const bool ours =
-          again || (brick && !desk_.offers.contains(view.holdings.holder(node)->id));
+      const bool ours = again || (brick && !desk_.offers.contains(view.holdings.holder(node)->id));
       if (ours && seen_before("unknown " + node)) unused.push_back(node);
     } else if (known->added && known->ranks == 0) {
       // Slurm has given notice, and all have left: the sooner it has the node, the better.

@@ -72,13 +72,21 @@ std::string go_to(const std::string& slurm_job, const std::string& node,
   for (char** variable = environ; *variable != nullptr; ++variable) {
     const std::string text = *variable;
     const bool slurm = text.starts_with("SLURM_") && !text.starts_with("SLURM_CONF=");
-    if (slurm || text.starts_with("BELLOWS_ELASTIC")) unwanted.push_back(text.substr(0, text.find('=')));
+    if (slurm || text.starts_with("BELLOWS_ELASTIC"))
+      unwanted.push_back(text.substr(0, text.find('=')));
   }
   for (const std::string& name : unwanted) unsetenv(name.c_str());
   setenv(kThere, "1", 1);
-  std::vector<std::string> words = {"srun", "--jobid=" + slurm_job, "--overlap", "--nodes=1",
-                                    "--ntasks=1", "--nodelist=" + node, "--mpi=none", "--quiet",
-                                    "--input=none", "--export=ALL",
+  std::vector<std::string> words = {"srun",
+                                    "--jobid=" + slurm_job,
+                                    "--overlap",
+                                    "--nodes=1",
+                                    "--ntasks=1",
+                                    "--nodelist=" + node,
+                                    "--mpi=none",
+                                    "--quiet",
+                                    "--input=none",
+                                    "--export=ALL",
                                     failed ? "bellows" : own.string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;

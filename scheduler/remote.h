@@ -12,12 +12,12 @@ namespace bellows::scheduler {
 /// The number of the Slurm job that is meant: of `name` ("4711", "4711.80"), else $SLURM_JOB_ID.
 std::optional<std::string> slurm_job_meant(const std::optional<std::string>& name);
 
-/// The node where that job's script runs, by squeue; nothing when there is no Slurm or no such job, and
-/// when this process has come here in this way itself, or is on that node already.
+/// The node where that job's script runs, by squeue; nothing when there is no Slurm or no such job,
+/// and when this process has come here in this way itself, or is on that node already.
 std::optional<std::string> node_to_go_to(const std::string& slurm_job);
 
-/// Becomes `srun … bellows ARGUMENTS` on that node. Returns only when srun cannot be started, with the
-/// reason.
+/// Becomes `srun … bellows ARGUMENTS` on that node. Returns only when srun cannot be started, with
+/// the reason.
 std::string go_to(const std::string& slurm_job, const std::string& node,
                   const std::vector<std::string>& arguments);
 

@@ -72,8 +72,7 @@ JobId SimulatedCluster::start_job(const std::vector<std::string>& nodes,
   return job.id;
 }
 
-JobId SimulatedCluster::queue_job(int nodes, const std::string& partition,
-                                  std::uint32_t priority) {
+JobId SimulatedCluster::queue_job(int nodes, const std::string& partition, std::uint32_t priority) {
   JobView job;
   job.user = 1;
   job.partition = partition;

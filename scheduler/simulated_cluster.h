@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A cluster that is only arithmetic, with a time of its own: what a test, or a simulation, does with it
-// happens at once and the same way each time. It grants whole nodes, in the order of priority, as soon
-// as there are enough that fit.
+// A cluster that is only arithmetic, with a time of its own: what a test, or a simulation, does
+// with it happens at once and the same way each time. It grants whole nodes, in the order of
+// priority, as soon as there are enough that fit.
 #pragma once
 
 #include <functional>
@@ -48,10 +48,11 @@ class SimulatedCluster final : public Cluster {
   /// Gives nodes to those who wait.
   void schedule();
 
-  ClusterRules settings{.name = "simulated", .expansion = true, .kill_wait = std::chrono::seconds(5)};
-  bool grants = true;           // false: everybody waits
-  bool reachable = true;        // false: no call comes through
-  bool loses_answers = false;   // calls are done, and then fail as if nobody had heard them
+  ClusterRules settings{
+      .name = "simulated", .expansion = true, .kill_wait = std::chrono::seconds(5)};
+  bool grants = true;          // false: everybody waits
+  bool reachable = true;       // false: no call comes through
+  bool loses_answers = false;  // calls are done, and then fail as if nobody had heard them
   std::string refuses_expansion, refuses_bricks;  // "" or why
   std::vector<std::string> log;                   // "cancel 7", "shrink 1 n1,n2", "merge 1 8", …
 

@@ -48,11 +48,12 @@ _size_is() { [[ $(control status) =~ :\ steady,\ epoch\ [0-9]+,\ $1\ rank ]]; }
 await_size() { wait_until 40 _size_is "$1"; }
 # bricks: ids of the job's companions that have not ended.
 bricks() { on ctl squeue -h -o '%i %k' | awk -v base="$JOB" '/bellows (brick|expansion) of/ && $NF == base { print $1 }' | xargs; }
+_is_over() { [[ -z $(on ctl squeue -h -j "$JOB") ]]; }
 _no_bricks() { [[ -z $(bricks) ]]; }
 finish() {
   on ctl rm goes-on
-  wait_job 60 "$JOB"
-  expect_equal "$(job_state "$JOB")" COMPLETED
+  wait_until 60 _is_over
+  expect_equal "$(job_state "$JOB" | sort -u)" COMPLETED
   expect_contains "$(output)" "final step $STEPS"
   wait_until 10 _no_bricks
 }
@@ -95,10 +96,11 @@ test_what_is_not_granted_in_time_is_taken_back() {
   await_size 3
   # The controller goes away in the middle.
   expect_exit 0 control resize --nodes=-1
-  rigid=$(submit --exclusive -N2 -w n3,n4 --output=/dev/null --wrap "sleep 2")
+  rigid=$(submit --exclusive -N2 -w n3,n4 --output=/dev/null --wrap "sleep 60")
   wait_job 20 "$rigid" RUNNING
   expect_exit 0 control resize --nodes=+1 --wait=0
   damage restart ctl
+  on ctl scancel "$rigid"
   await_size 3
   finish
 }
@@ -115,7 +117,7 @@ test_a_node_that_fails_as_it_comes_is_given_back() {
 
 # brick: the job, on the fast nodes, gets a slow one in the partition whose jobs give way.
 begin_with_brick() {
-  begin BELLOWS_ELASTIC=1-3 BELLOWS_ELASTIC_HET=partition=spot,features=slow "$@" -- -N2 -C fast -t 30 --
+  begin BELLOWS_ELASTIC=1-3 BELLOWS_ELASTIC_HET=partition=spot,features=slow -- -N2 -C fast -t 30 --
   expect_exit 0 control resize --nodes=+1
   expect_contains "$OUT" "joined by companion job"
   BRICK=$(bricks)
@@ -150,6 +152,7 @@ test_another_launcher_finds_the_companions_again() {
 }
 
 test_no_companion_outlives_its_job() {
+  local rigid
   begin_with_brick
   on ctl scancel "$JOB"
   wait_until 10 _no_bricks

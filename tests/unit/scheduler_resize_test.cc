@@ -67,7 +67,8 @@ TEST_F(BrokerTest, WaitsForNodes) {
 
 TEST_F(BrokerTest, GivesUpAtTheLimitAndSaysWhy) {
   cluster.grants = false;
-  EXPECT_THAT(refusal("+1", 10), HasSubstr("no nodes in time: expansion: job 2 is pending (Resources)"));
+  EXPECT_THAT(refusal("+1", 10),
+              HasSubstr("no nodes in time: expansion: job 2 is pending (Resources)"));
   cluster.grants = true;
   expect_as_before();
 }
@@ -185,7 +186,8 @@ TEST_F(BrokerTest, GrowsByABrickWhereSlurmDoesNotExpand) {
 }
 
 TEST_F(BrokerTest, TriesTheNextPlaceWhenTheFirstTakesItsTime) {
-  settings.companions = {{.partition = "spot", .qos = "", .features = "", .gres = "", .account = "", .most = {}}};
+  settings.companions = {
+      {.partition = "spot", .qos = "", .features = "", .gres = "", .account = "", .most = {}}};
   cluster.set_node("n3", NodeState::down);
   cluster.set_node("n4", NodeState::down);
   const ResizeReport report = ask("+1");
@@ -195,7 +197,8 @@ TEST_F(BrokerTest, TriesTheNextPlaceWhenTheFirstTakesItsTime) {
 }
 
 TEST_F(BrokerTest, TriesTheNextPlaceAtOnceWhenTheFirstIsRefused) {
-  settings.companions = {{.partition = "spot", .qos = "", .features = "", .gres = "", .account = "", .most = 1}};
+  settings.companions = {
+      {.partition = "spot", .qos = "", .features = "", .gres = "", .account = "", .most = 1}};
   cluster.refuses_expansion = "not permitted";
   EXPECT_LT(ask("+1").allocation, Seconds(1));
   EXPECT_THAT(refusal("+1"), testing::AllOf(HasSubstr("not permitted"),

@@ -36,7 +36,8 @@ TEST(SizeRequests, AreNumbersOrNames) {
   EXPECT_EQ(parse_size_request("-2").what, What::shrink);
   EXPECT_EQ(parse_size_request("n1,n[3-4]").names.size(), 3U);
   EXPECT_EQ(parse_size_request("-n1").what, What::shrink);
-  for (const char* wrong : {"", "+", "-", "0", "+0", "100001", "99999999999999", "1.5", "+-1", "n1,"}) {
+  for (const char* wrong :
+       {"", "+", "-", "0", "+0", "100001", "99999999999999", "1.5", "+-1", "n1,"}) {
     EXPECT_THROW(parse_size_request(wrong), std::invalid_argument) << wrong;
   }
 }
