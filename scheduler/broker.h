@@ -47,7 +47,7 @@ class Broker {
 
   void start();
   /// Any thread. `reply` is called once, on the broker's thread. Throws std::exception: refused.
-  void serve(const protocol::Message& request, Reply reply);
+  void serve(const protocol::Message& request, const Reply& reply);
   /// When the base has ended.
   std::function<void()> on_base_end;
   /// Not while the thread runs.
@@ -63,7 +63,7 @@ class Broker {
     Reply reply;  // null when nobody waits
   };
   void run();
-  void handle(Request request);
+  void handle(const Request& request);
   std::optional<Request> next(Seconds limit);
   std::string why_stop();
   protocol::Message answer(const ResizeReport& report, Seconds total) const;
