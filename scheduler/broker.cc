@@ -87,7 +87,7 @@ void Broker::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Broker::serve(const Message& request, Reply reply) {
+void Broker::serve(const Message& request, const Reply& reply) {
   if (request.type() != "resize-nodes") {
     throw std::runtime_error("unknown request \"" + std::string(request.type()) + "\"");
   }
@@ -122,7 +122,7 @@ void Broker::run() {
   while (!pace_.stopped()) {
     const Seconds until = std::max(Seconds(next_look_ - pace_.now()), Seconds(0));
     if (std::optional<Request> request = next(until)) {
-      handle(std::move(*request));
+      handle(*request);
       continue;
     }
     if (pace_.stopped()) break;
@@ -172,7 +172,7 @@ std::string Broker::why_stop() {
   return queue_.empty() ? "" : "a newer request has come: " + queue_.front().text;
 }
 
-void Broker::handle(Request request) {
+void Broker::handle(const Request& request) {
   const Time begun = pace_.now();
   Message result;
   const bool grows = request.size.what != SizeRequest::What::shrink;

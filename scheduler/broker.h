@@ -47,7 +47,7 @@ class Broker {
 
   void start();
   /// Any thread. `reply` is called once, on the broker's thread. Throws std::exception: refused.
-  void serve(const protocol::Message& request, Reply reply);
+  void serve(const protocol::Message& request, const Reply& reply);
   /// Has it look at everything now. Any thread.
   void look_now();
   /// When the base has ended.
@@ -65,7 +65,7 @@ class Broker {
     Reply reply;  // null when nobody waits
   };
   void run();
-  void handle(Request request);
+  void handle(const Request& request);
   std::optional<Request> next(Seconds limit);
   std::string why_stop();
   protocol::Message answer(const ResizeReport& report, Seconds total) const;

@@ -75,7 +75,7 @@ Offers::~Offers() {
   try {
     if (lost_) cancel_lost();
   } catch (const ClusterError&) {
-    // The next look at everything finds it.
+    lost_ = false;  // the next look at everything finds it
   }
   for (const Offer& offer : offers_) {
     cancel(desk_, offer.id);

@@ -104,6 +104,7 @@ Joined start_ranks(Desk& desk, const Grant& grant, std::size_t component, int ra
     job = std::to_string(desk.settings.base) + "+" + std::to_string(component);
   }
   std::vector<NewNode> nodes;
+  nodes.reserve(grant.job.nodes.size());
   const int here = grant.job.shape.tasks > 0 ? grant.job.shape.tasks : ranks;
   for (const std::string& node : grant.job.nodes) {
     nodes.push_back({.name = node, .cpus = grant.job.shape.cpus, .ranks = here, .job = job});
@@ -174,7 +175,8 @@ ResizeReport grow(Desk& desk, NodeRequest nodes, std::size_t component, Time dea
   std::vector<std::string> failed;
   for (const auto& [node, reason] : joined.failed) {
     failed.push_back(node);
-    report.remarks.push_back("node " + node + " was given back: " + reason);
+    report.remarks.push_back("node " + node + " was given back: ");
+    report.remarks.back() += reason;
   }
   if (!failed.empty()) roll_back(desk, failed);
   if (joined.added.empty()) throw Refused(join(report.remarks, "; "));
