@@ -11,7 +11,7 @@ ask() { "$ROOT/tests/lib/ask_launcher" "$BELLOWS_CONTROL_DIR/local-$LAUNCHER.soc
 _steady() { [[ $(ctl status 2>/dev/null) == *": steady, epoch"* ]]; }
 _size_is() { [[ $(ctl status) == *": steady, epoch "*", $1 rank"* ]]; }
 begin() {
-  LIMIT=100 start --elastic 1-4 -n 2 --local-nodes 2 "$@" elastic_steps --steps 600 --bytes 1000 --work 5
+  LIMIT=100 start --elastic 1-4 -n 2 --local-nodes 2 elastic_steps --steps 600 --bytes 1000 --work 5
   wait_until 30 _steady
 }
 finish() {
