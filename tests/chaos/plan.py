@@ -92,6 +92,9 @@ def make_plan(seed, program, only=None, cluster=False):
     if ends_itself:  # if it ends without its launcher, nobody is there to tell how
         kinds.pop("launcher", None)
     events = [draw_event(draw, kinds, f"{seed} {i}") for i in range(draw.randint(1, 6))]
+    if any(e.kind in ("freeze", "cut") for e in events):  # there must be a node that can be lost
+        nodes = max(nodes, 2)
+        ranks = max(ranks, nodes)
     seconds = sum(e.gap for e in events) + 1.5
     if program == "steps":
         work = draw.choice([2, 5, 10])
