@@ -86,7 +86,11 @@ BrokerSettings settings_for(const Options& options) {
     settings.bounds = {said->least, said->most, said->step};
     settings.mode = said->mode;
     settings.companions = said->companions;
-    settings.economic = economic_settings(said->policy_arguments);
+    try {
+      settings.economic = economic_settings(said->policy_arguments);
+    } catch (const std::invalid_argument& wrong) {
+      spdlog::warn("{}; --elastic-policy-args is left out", wrong.what());
+    }
     if (said->grace) settings.leave = *said->grace;
   }
   take_seconds("BELLOWS_BROKER_POLL", settings.poll);
