@@ -25,7 +25,7 @@ constexpr Option kOptions[kOptionCount] = {
     {OptionId::mode, "elastic-mode", "turbo|economic|manual", "",
      "who decides: turbo takes idle nodes, economic those that pay, manual waits for requests",
      TakesValue::yes, "BELLOWS_ELASTIC_MODE", parse_mode},
-    {OptionId::policy_args, "elastic-policy-args", "NAME=VALUE[,...]", "as gain=0.2,interval=10",
+    {OptionId::policy_args, "elastic-policy-args", "NAME=VALUE[,...]", "as gain=0.2,settle=60",
      "settings of the policy behind the mode", TakesValue::yes, "BELLOWS_ELASTIC_POLICY_ARGS",
      parse_policy_args},
     {OptionId::grace, "elastic-grace", "SECONDS", "0 to 86400",
