@@ -114,6 +114,7 @@ po::options_description options_of(What what) {
     add("on", po::value<std::string>());
     add("nodes", po::value<std::string>());
     add("component", po::value<int>());
+    add("operator", "");
   }
   if (what == What::leave) {
     add("ranks", po::value<std::string>());
@@ -209,6 +210,14 @@ void take_resize_nodes(Command& command, const Parsed& parsed) {
     }
     command.request.head["component"] = component;
   }
+  if (parsed.values.contains("operator")) {
+    const auto job = command.job ? whole_number(*command.job) : std::nullopt;
+    if (!job || *job < 1 || *job > UINT32_MAX) {
+      throw UsageError("--operator needs the number of a Slurm job: --job=JOB");
+    }
+    command.as_operator = true;
+    command.request.head["job"] = *job;
+  }
   take_wait(command, parsed.values);
   command.request.head["limit"] = static_cast<double>(command.wait.count()) / 1000;
 }
@@ -219,7 +228,11 @@ void take_resize(Command& command, const Parsed& parsed) {
     take_resize_nodes(command, parsed);
     return;
   }
-  if (parsed.values.contains("component")) throw UsageError("--component goes with --nodes");
+  for (const char* option : {"component", "operator"}) {
+    if (parsed.values.contains(option)) {
+      throw UsageError(std::string("--") + option + " goes with --nodes");
+    }
+  }
   if (parsed.others.size() != 1) {
     throw UsageError(
         "resize takes one number, N, +N or -N (and --wait its value as --wait=SECONDS), or "
@@ -330,6 +343,7 @@ std::string help_text() {
          "  --socket=PATH     its control socket\n"
          "  --json            print the answer as JSON\n"
          "  --on=NODES        where to start the new ranks\n"
+         "  --operator        with --nodes: another user's job, through bellowsd\n"
          "  --wait=SECONDS    for the change to be complete; 0: do not wait [60]\n"
          "\n"
          "Exit status: 0 granted, 1 refused or not complete in time, 2 wrong use, 3 no such job.\n";

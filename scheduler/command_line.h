@@ -25,6 +25,7 @@ struct Command {
   std::optional<std::string> socket;  // or a control socket; else the only job there is
   bool json = false;
   bool to_broker = false;             // the request is bellows-broker's, not bellows-run's
+  bool as_operator = false;           // and goes through bellowsd, to any user's job
   protocol::Message request;          // for status, resize, leave
   std::chrono::milliseconds wait{0};  // for the new world; 0: not at all
 };

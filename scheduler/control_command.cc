@@ -39,6 +39,26 @@ void print_json(std::ostream& out, const Message& answer) {
   out << boost::json::serialize(members) << '\n';
 }
 
+int print_broker_answer(const Command& command, const Message& answer, const char* whose,
+                        std::ostream& out, std::ostream& err) {
+  if (answer.type() == "refused") return complain(err, answer.text("reason"), kRefused);
+  if (answer.type() != "done") throw NoAnswer(std::string(whose) + " gave an answer that is none");
+  if (command.json) {
+    print_json(out, answer);
+  } else {
+    out << printable(answer.text("text")) << '\n';
+  }
+  return kGranted;
+}
+
+// bellowsd hands it on to the broker of a job of anybody's, if we may.
+int ask_as_operator(const Command& command, std::ostream& out, std::ostream& err) {
+  const std::unique_ptr<protocol::Sealer> sealer = protocol::munge_sealer();
+  const Message answer = ask_daemon(read_daemon_settings(daemon_configuration()), *sealer,
+                                    command.request, command.wait + kRollBack);
+  return print_broker_answer(command, answer, "bellowsd", out, err);
+}
+
 // The allocation is its broker's business.
 int ask_broker(const Command& command, const std::string& run_socket, std::ostream& out,
                std::ostream& err) {
@@ -59,14 +79,7 @@ int ask_broker(const Command& command, const std::string& run_socket, std::ostre
   const bool waits = command.wait.count() > 0;
   const Message answer =
       client.ask(command.request, waits ? command.wait + kRollBack : kAnswerLimit);
-  if (answer.type() == "refused") return complain(err, answer.text("reason"), kRefused);
-  if (answer.type() != "done") throw NoAnswer("bellows-broker gave an answer that is none");
-  if (command.json) {
-    print_json(out, answer);
-  } else {
-    out << printable(answer.text("text")) << '\n';
-  }
-  return kGranted;
+  return print_broker_answer(command, answer, "bellows-broker", out, err);
 }
 
 // The cluster's elastic jobs.
@@ -147,6 +160,8 @@ int guarded(const std::vector<std::string>& arguments, std::ostream& out, std::o
       out << "bellows " BELLOWS_VERSION "\n";
     } else if (command.what == What::jobs) {
       return ask_for_jobs(command, out);
+    } else if (command.as_operator) {
+      return ask_as_operator(command, out, err);
     } else {
       return ask(command, arguments, out, err);
     }

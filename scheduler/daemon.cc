@@ -25,7 +25,7 @@ constexpr std::size_t kEventsKept = 1000;
 constexpr std::chrono::seconds kFirstWord(10);
 constexpr std::chrono::seconds kOrderLimit(60);     // to be taken up by a broker
 constexpr std::chrono::seconds kRepeat(10);      // of an order that changed nothing
-constexpr std::chrono::seconds kRequestLimit(600);  // to be answered by one
+constexpr std::chrono::seconds kRequestLimit(60);   // to be answered by one, beside its own
 
 tcp::acceptor listen(asio::io_context& io, const DaemonSettings& settings) {
   try {
@@ -192,7 +192,10 @@ void Daemon::hand_on(SessionId id, const Message& message) {
   Request& request = requests_[number];
   request.asker = id;
   request.job = found->first;
-  request.limit = std::make_unique<asio::steady_timer>(io_, kRequestLimit);
+  const json::value* limit = message.head.if_contains("limit");
+  const double wait = limit != nullptr && limit->is_number() ? limit->to_number<double>() : 0;
+  request.limit = std::make_unique<asio::steady_timer>(
+      io_, kRequestLimit + std::chrono::seconds(static_cast<long>(std::clamp(wait, 0.0, 86'400.0))));
   request.limit->async_wait([this, number](const boost::system::error_code& answered) {
     if (answered) return;
     const SessionId asker = requests_.at(number).asker;
@@ -242,7 +245,15 @@ void Daemon::drop(SessionId id, const std::string& why) {
   const std::optional<JobId> job = found->second.job;
   sessions_.erase(found);
   channel->close();
-  if (job && jobs_.contains(*job) && jobs_.at(*job).session == id) jobs_.erase(*job);
+  if (!job || !jobs_.contains(*job) || jobs_.at(*job).session != id) return;
+  jobs_.erase(*job);
+  std::vector<SessionId> askers;
+  std::erase_if(requests_, [&](const auto& entry) {
+    if (entry.second.job != *job) return false;
+    askers.push_back(entry.second.asker);
+    return true;
+  });
+  for (const SessionId asker : askers) refuse(asker, "the job's broker has gone");
 }
 
 protocol::Message Daemon::list() const {

@@ -110,6 +110,13 @@ test_a_dry_run_changes_nothing() {
   await "$one" 1
   wait_until 20 _log_has "job $one: would grow by 3"
   expect_equal "$(nodes_of "$one")" 1
+  # Operators may change any job, others their own.
+  expect_exit 0 on root@ctl env BELLOWSD_CONFIG=$CONFIGURATION bellows --job "$one" resize --nodes=+1 \
+    --operator
+  await "$one" 2
+  expect_exit 1 on root@ctl runuser -u nobody -- env BELLOWSD_CONFIG=$CONFIGURATION \
+    "$PROGRAMS/bin/bellows" --job "$one" resize --nodes=+1 --operator
+  expect_contains "$ERR" "another user's"
   # A wrong file is named, and the daemon goes on with what it had; a right one is taken over.
   on ctl bash -c 'echo "policy = best" >>site/bellowsd.conf'
   expect_exit 2 on ctl "$PROGRAMS/sbin/bellowsd" --check-config --config $CONFIGURATION

@@ -89,6 +89,8 @@ TEST(ControlCommandLine, TakesTheJobBeforeOrBehindTheCommand) {
 TEST(ControlCommandLine, RefusesWrongUseAndSaysWhatIsAllowed) {
   const std::vector<std::pair<Arguments, std::string>> wrong = {
       {{}, "no command: must be status, resize, leave or jobs"},
+      {{"resize", "+1", "--operator"}, "--operator goes with --nodes"},
+      {{"resize", "--nodes=+1", "--operator"}, "--operator needs the number of a Slurm job"},
       {{"grow"}, "unknown command 'grow': must be status, resize, leave or jobs"},
       {{"--json"}, "unrecognised option '--json'"},
       {{"--jo", "1", "status"}, "unknown command '1'"},

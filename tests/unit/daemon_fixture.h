@@ -100,6 +100,7 @@ class Broker {
     };
     handlers.request = [this](const Message& request, const DaemonLink::Reply& reply) {
       requests.push_back(request);
+      if (!answers) return;
       Message done("done");
       done.head["text"] = "granted";
       reply(done);
@@ -114,6 +115,7 @@ class Broker {
   std::vector<Message> requests;
   std::function<void(const Decision&)> on_order;
   bool guided = false;
+  bool answers = true;
   std::unique_ptr<DaemonLink> link;
 
  private:

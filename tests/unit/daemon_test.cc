@@ -290,6 +290,23 @@ TEST_F(DaemonTest, ForgetsAJobWhoseBrokerIsGone) {
   EXPECT_TRUE(until([&] { return known_are(0); }));
 }
 
+TEST_F(DaemonTest, RefusesARequestWhoseBrokerGoesAway) {
+  const ElasticJob one = job(1, 1000, 1, 2, {1, 2, 1});
+  set_cluster(2, {view(one)});
+  start();
+  auto broker = std::make_unique<Broker>(io, settings.port, one);
+  broker->answers = false;
+  User user(io, settings.port, 1000);
+  ASSERT_TRUE(until([&] {
+    user.keep_asking(resize(1));
+    return !broker->requests.empty();
+  }));
+  user.answer.reset();
+  broker.reset();
+  ASSERT_TRUE(until([&] { return user.answer.has_value(); }));
+  EXPECT_THAT(user.answer->text("reason"), HasSubstr("broker has gone"));
+}
+
 // ---- many ---------------------------------------------------------------------------------------
 
 TEST_F(DaemonTest, OrdersAThousandJobs) {
