@@ -34,8 +34,8 @@ class Context {
 Message seal_in(const Context& context, const Message& message) {
   const std::string frame = encode(message);
   char* credential = nullptr;
-  const munge_err_t error = munge_encode(&credential, context.get(), frame.data(),
-                                         static_cast<int>(frame.size()));
+  const munge_err_t error =
+      munge_encode(&credential, context.get(), frame.data(), static_cast<int>(frame.size()));
   const std::unique_ptr<char, void (*)(void*)> owned(credential, std::free);
   if (error != EMUNGE_SUCCESS) fail("cannot seal a message", error);
   return Message("sealed", credential);

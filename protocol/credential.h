@@ -30,8 +30,8 @@ class Sealer {
   /// open it.
   virtual Message seal(const Message& message) = 0;
   virtual Message seal_for(const Message& message, std::uint32_t reader) = 0;
-  /// Each credential can be opened once on each machine (MUNGE refuses replays), within MUNGE's time
-  /// limit (5 minutes). Throws CredentialError, ProtocolError.
+  /// Each credential can be opened once on each machine (MUNGE refuses replays), within MUNGE's
+  /// time limit (5 minutes). Throws CredentialError, ProtocolError.
   virtual Opened open(const Message& sealed) = 0;
 };
 

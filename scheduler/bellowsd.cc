@@ -58,7 +58,8 @@ void serve(const std::string& file, const DaemonSettings& settings) {
   await_hangup();
   io.run();
   spdlog::info("ended; jobs go on without it");
-  // A call to Slurm may still be waiting for an answer; there is nothing that must be done after it.
+  // A call to Slurm may still be waiting for an answer; there is nothing that must be done after
+  // it.
   spdlog::shutdown();
   std::fflush(nullptr);
   _exit(kEnded);
@@ -68,9 +69,9 @@ int run(int argc, char** argv) {
   std::string file;
   po::options_description options("Options");
   options.add_options()("config,c", po::value(&file)->default_value(daemon_configuration()),
-                        "the configuration file")("check-config",
-                                                  "say whether the file is right, and end")(
-      "help,h", "this text")("version,V", "the version");
+                        "the configuration file")(
+      "check-config", "say whether the file is right, and end")("help,h", "this text")(
+      "version,V", "the version");
   po::variables_map values;
   try {
     po::store(po::parse_command_line(argc, argv, options), values);

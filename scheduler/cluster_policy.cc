@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "scheduler/cluster_policy.h"
+
 #include <limits>
 #include <stdexcept>
 #include <tuple>
-
-#include "scheduler/cluster_policy.h"
 
 namespace bellows::scheduler {
 namespace {

@@ -85,8 +85,8 @@ int ask_broker(const Command& command, const std::string& run_socket, std::ostre
 // The cluster's elastic jobs.
 int ask_for_jobs(const Command& command, std::ostream& out) {
   const std::unique_ptr<protocol::Sealer> sealer = protocol::munge_sealer();
-  const Message answer =
-      ask_daemon(read_daemon_settings(daemon_configuration()), *sealer, command.request, kAnswerLimit);
+  const Message answer = ask_daemon(read_daemon_settings(daemon_configuration()), *sealer,
+                                    command.request, kAnswerLimit);
   if (answer.type() != "jobs") throw NoAnswer("bellowsd gave an answer that is none");
   if (command.json) {
     print_json(out, answer);

@@ -23,9 +23,9 @@ constexpr std::size_t kMostBytes = std::size_t{4} << 20;  // of a message
 constexpr int kMostMessages = 50;                         // of one session in a second
 constexpr std::size_t kEventsKept = 1000;
 constexpr std::chrono::seconds kFirstWord(10);
-constexpr std::chrono::seconds kOrderLimit(60);     // to be taken up by a broker
-constexpr std::chrono::seconds kRepeat(10);      // of an order that changed nothing
-constexpr std::chrono::seconds kRequestLimit(60);   // to be answered by one, beside its own
+constexpr std::chrono::seconds kOrderLimit(60);    // to be taken up by a broker
+constexpr std::chrono::seconds kRepeat(10);        // of an order that changed nothing
+constexpr std::chrono::seconds kRequestLimit(60);  // to be answered by one, beside its own
 
 tcp::acceptor listen(asio::io_context& io, const DaemonSettings& settings) {
   try {
@@ -195,7 +195,8 @@ void Daemon::hand_on(SessionId id, const Message& message) {
   const json::value* limit = message.head.if_contains("limit");
   const double wait = limit != nullptr && limit->is_number() ? limit->to_number<double>() : 0;
   request.limit = std::make_unique<asio::steady_timer>(
-      io_, kRequestLimit + std::chrono::seconds(static_cast<long>(std::clamp(wait, 0.0, 86'400.0))));
+      io_,
+      kRequestLimit + std::chrono::seconds(static_cast<long>(std::clamp(wait, 0.0, 86'400.0))));
   request.limit->async_wait([this, number](const boost::system::error_code& answered) {
     if (answered) return;
     const SessionId asker = requests_.at(number).asker;
@@ -383,8 +384,7 @@ void Daemon::decide_all(Look seen) {
     }
     elastic.push_back(std::move(job));
   }
-  const Surroundings around =
-      surroundings_of(std::move(elastic), seen.jobs, std::move(seen.nodes));
+  const Surroundings around = surroundings_of(std::move(elastic), seen.jobs, std::move(seen.nodes));
   for (const auto& [id, decision] : decide(*policy_, around)) order(jobs_.at(id), decision);
 }
 
@@ -395,8 +395,8 @@ void Daemon::order(Known& known, const Decision& decision) {
   if (again && Clock::now() - known.ordered_at < kRepeat) return;
   const std::string what = decision.grow > 0 ? fmt::format("grow by {}", decision.grow)
                                              : "give back " + joined(decision.give_back);
-  const std::string text = fmt::format("{}{}: {}", settings_.dry_run ? "would " : "", what,
-                                       decision.why);
+  const std::string text =
+      fmt::format("{}{}: {}", settings_.dry_run ? "would " : "", what, decision.why);
   const bool said = !events_.empty() && events_.back().job == known.job.id &&
                     events_.back().text == text && settings_.dry_run;
   if (!said) note(known.job.id, text);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// bellowsd: hears of elastic jobs from their brokers and of the cluster from Slurm, decides how large
-// each job should be, and tells the brokers, which act with their owners' rights.
+// bellowsd: hears of elastic jobs from their brokers and of the cluster from Slurm, decides how
+// large each job should be, and tells the brokers, which act with their owners' rights.
 //
 // It keeps nothing that it could not learn again: brokers report all that is to be known every few
 // seconds, and connect again when it has been away. A job whose broker is silent is left alone.
@@ -10,8 +10,8 @@
 //              order (number, grow by N or give back these nodes, why) ─────── bellowsd
 //   user ── jobs | resize-nodes ─▶ bellowsd ── request ──▶ broker ── answer ──▶ bellowsd ──▶ user
 //
-// Every message is sealed by MUNGE. A report counts when Slurm says that its sender owns the job, and
-// only for nodes that Slurm says are that user's.
+// Every message is sealed by MUNGE. A report counts when Slurm says that its sender owns the job,
+// and only for nodes that Slurm says are that user's.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -38,8 +38,8 @@ namespace bellows::scheduler {
 
 class Daemon {
  public:
-  /// `cluster` is called from a thread of the daemon's own. Throws std::runtime_error when it cannot
-  /// listen.
+  /// `cluster` is called from a thread of the daemon's own. Throws std::runtime_error when it
+  /// cannot listen.
   Daemon(boost::asio::io_context& io, DaemonSettings settings, Cluster& cluster,
          protocol::Sealer& sealer);
   /// Waits for a call to the cluster that is under way.

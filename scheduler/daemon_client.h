@@ -10,8 +10,9 @@
 
 namespace bellows::scheduler {
 
-/// Sends one request (`jobs`, `resize-nodes`) and waits for its answer. Throws NoAnswer when bellowsd is
-/// not there or does not run as one of `settings.users`, Overdue when it does not answer in time.
+/// Sends one request (`jobs`, `resize-nodes`) and waits for its answer. Throws NoAnswer when
+/// bellowsd is not there or does not run as one of `settings.users`, Overdue when it does not
+/// answer in time.
 protocol::Message ask_daemon(const DaemonSettings& settings, protocol::Sealer& sealer,
                              const protocol::Message& request, std::chrono::milliseconds limit);
 

@@ -57,29 +57,30 @@ void DaemonLink::connect() {
   });
   resolver_.async_resolve(
       host_, std::to_string(port_),
-      [this, alive](const boost::system::error_code& failed, const tcp::resolver::results_type& at) {
+      [this, alive](const boost::system::error_code& failed,
+                    const tcp::resolver::results_type& at) {
         if (alive.expired()) return;
         if (failed) {
           try_again(failed.message());
           return;
         }
-        asio::async_connect(socket_, at,
-                            [this, alive](const boost::system::error_code& refused,
-                                          const tcp::endpoint&) {
-                              if (alive.expired()) return;
-                              limit_.cancel();
-                              if (refused) {
-                                try_again(refused.message());
-                                return;
-                              }
-                              channel_ = protocol::Channel::over(std::move(socket_));
-                              socket_ = tcp::socket(io_);
-                              channel_->limit(kMostBytes);
-                              channel_->start([this](const Message& sealed) { receive(sealed); },
-                                              [this](const std::string& why) { try_again(why); });
-                              done_ = 0;
-                              report();
-                            });
+        asio::async_connect(
+            socket_, at,
+            [this, alive](const boost::system::error_code& refused, const tcp::endpoint&) {
+              if (alive.expired()) return;
+              limit_.cancel();
+              if (refused) {
+                try_again(refused.message());
+                return;
+              }
+              channel_ = protocol::Channel::over(std::move(socket_));
+              socket_ = tcp::socket(io_);
+              channel_->limit(kMostBytes);
+              channel_->start([this](const Message& sealed) { receive(sealed); },
+                              [this](const std::string& why) { try_again(why); });
+              done_ = 0;
+              report();
+            });
       });
 }
 

@@ -66,8 +66,8 @@ class DaemonLink {
   boost::asio::steady_timer retry_, report_timer_, limit_;
   std::chrono::milliseconds wait_;
   std::shared_ptr<protocol::Channel> channel_;
-  std::int64_t done_ = 0;  // number of the newest order
-  bool told_ = false;      // that it is away
+  std::int64_t done_ = 0;                                  // number of the newest order
+  bool told_ = false;                                      // that it is away
   std::shared_ptr<int> alive_ = std::make_shared<int>(0);  // for replies that outlive this
 };
 

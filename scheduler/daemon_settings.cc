@@ -27,12 +27,13 @@ struct Raw {
 
 po::options_description description(DaemonSettings& settings, Raw& raw) {
   po::options_description all;
-  all.add_options()("address", po::value(&raw.address),
-                    "HOST:PORT where brokers and users find the daemon; must be given. The usual port "
-                    "is 7327")("listen", po::value(&settings.listen)->default_value("0.0.0.0"),
-                               "the address to listen at")(
-      "user", po::value(&raw.users)->default_value("root"),
-      "accounts, separated by commas, that the daemon may run as; brokers take orders from no others")(
+  all.add_options()(
+      "address", po::value(&raw.address),
+      "HOST:PORT where brokers and users find the daemon; must be given. The usual port "
+      "is 7327")("listen", po::value(&settings.listen)->default_value("0.0.0.0"),
+                 "the address to listen at")("user", po::value(&raw.users)->default_value("root"),
+                                             "accounts, separated by commas, that the daemon may "
+                                             "run as; brokers take orders from no others")(
       "operators", po::value(&raw.operators)->default_value("root"),
       "users, separated by commas, who may change the size of other users' jobs")(
       "policy", po::value(&settings.policy)->default_value("turbo"),

@@ -19,10 +19,10 @@ class SettingsError : public std::runtime_error {
 };
 
 struct DaemonSettings {
-  std::string host;            // where brokers and users find the daemon
+  std::string host;  // where brokers and users find the daemon
   std::uint16_t port = 7327;
-  std::string listen = "0.0.0.0";  // address of the interfaces to listen at
-  std::set<std::uint32_t> users{0};  // uids: that the daemon may run as; others take no orders
+  std::string listen = "0.0.0.0";        // address of the interfaces to listen at
+  std::set<std::uint32_t> users{0};      // uids: that the daemon may run as; others take no orders
   std::set<std::uint32_t> operators{0};  // uids: may steer the jobs of all users
   std::string policy = "turbo";
   std::string policy_arguments;

@@ -133,8 +133,8 @@ ElasticJob job_of(const Message& report) {
     if (nodes == nullptr || speed == nullptr || measured == nullptr) wrong("speeds");
     const double count = real_from(*nodes, "speeds");
     if (count < 1 || count > static_cast<double>(kMostNodes)) wrong("speeds");
-    job.speeds[static_cast<int>(count)] = {real_from(*speed, "speeds"),
-                                           time_from(std::min(real_from(*measured, "speeds"), 9e9))};
+    job.speeds[static_cast<int>(count)] = {
+        real_from(*speed, "speeds"), time_from(std::min(real_from(*measured, "speeds"), 9e9))};
   }
   if (report.head.contains("since")) job.since = time_from(std::min(real_in(report, "since"), 9e9));
   if (report.head.contains("work_left")) job.work_left = real_in(report, "work_left");

@@ -23,13 +23,13 @@ struct ElasticJob {
   std::string features;
   bool manual = true;  // only its owner and operators change its size
   Bounds bounds;
-  std::vector<std::string> held;     // its nodes, in the order in which they would be given back
-  std::set<std::string> fixed;       // those of them that it must keep
-  std::set<std::string> going;       // those of them that are being given back
-  int coming = 0;                    // nodes that it has asked for and not got
-  std::map<int, Speed> speeds;       // by number of nodes, as last measured
-  std::optional<Time> since;         // when the present size was reached
-  std::optional<double> work_left;   // samples still to be trained, where the program knows
+  std::vector<std::string> held;    // its nodes, in the order in which they would be given back
+  std::set<std::string> fixed;      // those of them that it must keep
+  std::set<std::string> going;      // those of them that are being given back
+  int coming = 0;                   // nodes that it has asked for and not got
+  std::map<int, Speed> speeds;      // by number of nodes, as last measured
+  std::optional<Time> since;        // when the present size was reached
+  std::optional<double> work_left;  // samples still to be trained, where the program knows
   double samples_per_second = 0;
   int ranks = 0;
   std::int64_t step = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What bellowsd and the broker's thread have to tell each other. All calls may be made by any thread.
+// What bellowsd and the broker's thread have to tell each other. All calls may be made by any
+// thread.
 #pragma once
 
 #include <functional>

@@ -9,8 +9,8 @@
 namespace bellows::scheduler {
 
 /// Samples per second with n nodes by Amdahl's law, s(n) = 1 / (a/n + b), a, b >= 0: least squares
-/// on the seconds per sample. One size known: b = 0, as fast as can be hoped for. None: 1 sample per
-/// second and node.
+/// on the seconds per sample. One size known: b = 0, as fast as can be hoped for. None: 1 sample
+/// per second and node.
 class SpeedModel {
  public:
   explicit SpeedModel(const std::map<int, Speed>& measured);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bellowsd on loopback, with a cluster that is a table, brokers, and a seal that says who sent it.
+// A bellowsd on loopback, with a cluster that is a table, brokers, and a seal that says who sent
+// it.
 #pragma once
 
 #include <gtest/gtest.h>
-
 #include <spdlog/spdlog.h>
 
 #include <boost/asio/io_context.hpp>
@@ -105,9 +105,9 @@ class Broker {
       done.head["text"] = "granted";
       reply(done);
     };
-    link = std::make_unique<DaemonLink>(io, "127.0.0.1", port, std::set<std::uint32_t>{daemon},
-                                        sealer_, std::move(handlers),
-                                        std::chrono::milliseconds(200));
+    link =
+        std::make_unique<DaemonLink>(io, "127.0.0.1", port, std::set<std::uint32_t>{daemon},
+                                     sealer_, std::move(handlers), std::chrono::milliseconds(200));
   }
 
   ElasticJob job;
@@ -140,7 +140,8 @@ class DaemonTest : public testing::Test {
   void stop() { daemon.reset(); }
 
   /// Lets everything happen until `what` is true. Limited.
-  bool until(const std::function<bool()>& what, std::chrono::seconds limit = std::chrono::seconds(20)) {
+  bool until(const std::function<bool()>& what,
+             std::chrono::seconds limit = std::chrono::seconds(20)) {
     const auto end = std::chrono::steady_clock::now() + limit;
     while (!what()) {
       if (std::chrono::steady_clock::now() > end) return false;
@@ -150,7 +151,9 @@ class DaemonTest : public testing::Test {
     return true;
   }
   /// Long enough for several decisions.
-  void settle() { until([] { return false; }, std::chrono::seconds(1)); }
+  void settle() {
+    until([] { return false; }, std::chrono::seconds(1));
+  }
 
   /// A job of `user` on nodes n<first>..., as its broker reports it, and as Slurm sees it.
   static ElasticJob job(JobId id, std::uint32_t user, int first, int count, Bounds bounds) {

@@ -20,9 +20,8 @@ class User {
     boost::asio::ip::tcp::socket socket(io);
     socket.connect({boost::asio::ip::make_address("127.0.0.1"), port});
     channel_ = protocol::Channel::over(std::move(socket));
-    channel_->start(
-        [this](const Message& sealed) { answer = sealer_.open(sealed).message; },
-        [this](const std::string&) { closed = true; });
+    channel_->start([this](const Message& sealed) { answer = sealer_.open(sealed).message; },
+                    [this](const std::string&) { closed = true; });
   }
   ~User() { channel_->close(); }
   void ask(const Message& request) { channel_->send(sealer_.seal(request)); }
@@ -159,9 +158,9 @@ TEST_F(DaemonTest, BelievesSlurmAboutWhoseNodesTheyAre) {
     user.keep_asking(Message("jobs"));
     return user.answer && user.answer->array("jobs").size() == 2;
   }));
-  EXPECT_EQ(boost::json::value_to<std::vector<std::string>>(
-                user.answer->array("jobs")[0].at("held")),
-            (std::vector<std::string>{"n2", "n1"}));
+  EXPECT_EQ(
+      boost::json::value_to<std::vector<std::string>>(user.answer->array("jobs")[0].at("held")),
+      (std::vector<std::string>{"n2", "n1"}));
 }
 
 TEST_F(DaemonTest, AnotherUserCannotTakeAJobOver) {
@@ -375,7 +374,8 @@ TEST(DaemonSettingsTest, NameWhatIsWrong) {
   EXPECT_THAT(complaint("address = ctl:70000"), HasSubstr("HOST:PORT"));
   EXPECT_THAT(complaint("address = ctl:1\ninterval = 0"), HasSubstr("interval"));
   EXPECT_THAT(complaint("address = ctl:1\ninterval = nan"), HasSubstr("interval"));
-  EXPECT_THAT(complaint("address = ctl:1\noperators = nobody-of-this-name"), HasSubstr("nobody-of-this-name"));
+  EXPECT_THAT(complaint("address = ctl:1\noperators = nobody-of-this-name"),
+              HasSubstr("nobody-of-this-name"));
   EXPECT_THAT(complaint("address = ctl:1\ndry-run = perhaps"), HasSubstr("dry-run"));
   EXPECT_THAT(complaint("address = ctl:1\nlog-level = loud"), HasSubstr("loud"));
   EXPECT_THROW(read_daemon_settings("/nowhere/bellowsd.conf"), SettingsError);

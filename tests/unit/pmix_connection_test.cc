@@ -20,7 +20,8 @@ using elastic::send_to_pmix_server_at_once;
 /// A server on loopback, and a connection to it.
 class Connection {
  public:
-  Connection() : server_(socket(AF_INET, SOCK_STREAM, 0)), client_(socket(AF_INET, SOCK_STREAM, 0)) {
+  Connection()
+      : server_(socket(AF_INET, SOCK_STREAM, 0)), client_(socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -136,8 +136,10 @@ class BrokerTest : public testing::Test {
   BrokerSettings settings;
   std::vector<std::string> said;
   Guidance guidance;
-  Desk desk{cluster, run, time, settings, [this](const std::string& text) { said.push_back(text); },
-            guidance, {},  {},   {}, {}, {}};
+  Desk desk{
+      cluster,  run, time, settings, [this](const std::string& text) { said.push_back(text); },
+      guidance, {},  {},   {},       {},
+      {}};
   Care care{desk};
   JobId base = 0;
   std::string stop;
