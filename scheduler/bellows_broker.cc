@@ -178,6 +178,7 @@ class Service {
         });
       };
       guidance_.on_order = [this] { broker_.look_now(); };
+      guidance_.set_guided(true);  // until it is found to be away
       DaemonLink::Handlers handlers;
       handlers.report = [this] { return guidance_.job(); };
       handlers.guided = [this](bool guided) { guidance_.set_guided(guided); };
