@@ -24,11 +24,11 @@ std::optional<int> whole_number(std::string_view text, int least, int most) {
   return value;
 }
 
-std::vector<std::string> parts_of(const std::string& text, std::string_view separators) {
+std::vector<std::string> parts_of(const std::string& text, char separator) {
   std::vector<std::string> parts;
   std::size_t start = 0;
   for (std::size_t at = 0; at != std::string::npos; start = at + 1) {
-    at = text.find_first_of(separators, start);
+    at = text.find(separator, start);
     parts.push_back(text.substr(start, at == std::string::npos ? at : at - start));
   }
   return parts;
@@ -39,7 +39,7 @@ CompanionPlace companion(const std::string& text) {
     return BadSetting("BELLOWS_ELASTIC_HET: '" + text + "': " + why);
   };
   CompanionPlace place;
-  for (const std::string& part : parts_of(text, ",")) {
+  for (const std::string& part : parts_of(text, ',')) {
     const std::size_t equals = part.find('=');
     if (equals == std::string::npos || equals + 1 == part.size()) {
       throw wrong("must be NAME=VALUE with commas in between, such as partition=spot,max=4");
@@ -95,7 +95,7 @@ ElasticMode parse_elastic_mode(const std::string& text) {
 
 std::vector<CompanionPlace> parse_companions(const std::string& text) {
   std::vector<CompanionPlace> places;
-  for (const std::string& part : parts_of(text, ";:")) {
+  for (const std::string& part : parts_of(text, ';')) {
     if (!part.empty()) places.push_back(companion(part));
   }
   return places;

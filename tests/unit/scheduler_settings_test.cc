@@ -63,6 +63,7 @@ TEST(ElasticVariables, GivePlacesForCompanions) {
   EXPECT_EQ(places[0].features, "slow");
   EXPECT_EQ(places[0].most, 2);
   EXPECT_EQ(places[1].qos, "low");
+  EXPECT_EQ(protocol::parse_companions("partition=gpu,gres=gpu:a100:2").at(0).gres, "gpu:a100:2");
   for (const char* wrong : {"spot", "partition=", "max=0", "max=x", "colour=red"}) {
     EXPECT_THROW(protocol::parse_companions(wrong), protocol::BadSetting) << wrong;
   }
