@@ -177,8 +177,9 @@ void Broker::handle(const Request& request) {
   Message result;
   const bool grows = request.size.what != SizeRequest::What::shrink;
   const auto named = static_cast<int>(request.size.names.size());
-  desk_.guidance.begin(grows ? std::max({request.size.number, named, 1}) : 0,
-                       grows ? std::vector<std::string>{} : request.size.names);
+  const Guidance::Change change(desk_.guidance,
+                                grows ? std::max({request.size.number, named, 1}) : 0,
+                                grows ? std::vector<std::string>{} : request.size.names);
   try {
     const ResizeReport report = resize(desk_, request.size, request.component, request.deadline,
                                        [this] { return why_stop(); });
@@ -188,7 +189,6 @@ void Broker::handle(const Request& request) {
     result = refusal(refused.what());
     desk_.say("resize --nodes=" + request.text + " refused: " + refused.what());
   }
-  desk_.guidance.done();
   if (request.reply) request.reply(result);
 }
 

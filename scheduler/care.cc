@@ -19,10 +19,6 @@ constexpr Seconds kPolicyWait{60};
 // absence.
 constexpr Seconds kCrash{120};
 
-bool has(const std::vector<std::string>& names, const std::string& name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
 }  // namespace
 
 bool Care::look(bool busy) {
@@ -201,17 +197,14 @@ void Care::report(const Outlook& seen, const View& view) {
 
 void Care::obey(const Decision& decision) {
   if (decision.nothing()) return;
-  desk_.guidance.begin(decision.grow, decision.give_back);
+  if (decision.give_back.empty() && desk_.now() < grow_again_) return;
+  const Guidance::Change change(desk_.guidance, decision.grow, decision.give_back);
   const Time deadline = desk_.now() + std::chrono::duration_cast<Time::duration>(kPolicyWait);
   try {
     if (!decision.give_back.empty()) {
       shrink(desk_, decision.give_back, deadline);
       desk_.say("gave back " + join(decision.give_back) + ": " + decision.why);
     } else {
-      if (desk_.now() < grow_again_) {
-        desk_.guidance.done();
-        return;
-      }
       // What is not granted within two seconds is not idle any more.
       const Time begun = desk_.now();
       const auto stop = [&]() -> std::string {
@@ -225,7 +218,6 @@ void Care::obey(const Decision& decision) {
     grow_again_ = desk_.now() + std::chrono::duration_cast<Time::duration>(6 * desk_.settings.poll);
     if (warned_.insert(refused.what()).second) desk_.say(refused.what());
   }
-  desk_.guidance.done();
 }
 
 bool Care::cancel_companions() {

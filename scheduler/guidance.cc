@@ -16,7 +16,7 @@ void Guidance::publish(const ElasticJob& job) {
   if (news && on_change) on_change();
 }
 
-void Guidance::begin(int coming, const std::vector<std::string>& going) {
+void Guidance::set_change(int coming, const std::vector<std::string>& going) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     coming_ = coming;
@@ -24,8 +24,6 @@ void Guidance::begin(int coming, const std::vector<std::string>& going) {
   }
   if (on_change) on_change();
 }
-
-void Guidance::done() { begin(0, {}); }
 
 bool Guidance::guided() const {
   const std::lock_guard<std::mutex> lock(mutex_);

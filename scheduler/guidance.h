@@ -16,9 +16,20 @@ class Guidance {
   // The broker's side.
   /// The job as it is now.
   void publish(const ElasticJob& job);
-  /// A change has begun: so many nodes are asked for, or these are being given back. Until done().
-  void begin(int coming, const std::vector<std::string>& going);
-  void done();
+  /// While one exists a change is under way: so many nodes are asked for, or these given back.
+  class Change {
+   public:
+    Change(Guidance& guidance, int coming, const std::vector<std::string>& going)
+        : guidance_(guidance) {
+      guidance_.set_change(coming, going);
+    }
+    Change(const Change&) = delete;
+    Change& operator=(const Change&) = delete;
+    ~Change() { guidance_.set_change(0, {}); }
+
+   private:
+    Guidance& guidance_;
+  };
   /// Whether bellowsd decides, and what it has ordered last, once.
   bool guided() const;
   std::optional<Decision> take_order();
@@ -34,6 +45,8 @@ class Guidance {
   std::function<void()> on_order;
 
  private:
+  void set_change(int coming, const std::vector<std::string>& going);
+
   mutable std::mutex mutex_;
   std::optional<ElasticJob> job_;
   int coming_ = 0;

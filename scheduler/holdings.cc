@@ -9,10 +9,6 @@
 namespace bellows::scheduler {
 namespace {
 
-bool has(const std::vector<std::string>& names, const std::string& name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
 bool alive(const JobView& job) {
   return job.state == JobState::running || job.state == JobState::suspended;
 }

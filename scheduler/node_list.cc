@@ -103,6 +103,10 @@ class Parser {
 
 std::vector<std::string> parse_node_list(const std::string& text) { return Parser(text).parse(); }
 
+bool has(const std::vector<std::string>& names, const std::string& name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
 std::string join(const std::vector<std::string>& names, const char* between) {
   std::string text;
   for (const std::string& name : names) text += (text.empty() ? "" : between) + name;

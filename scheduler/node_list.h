@@ -16,6 +16,8 @@ class BadNodeList : public std::runtime_error {
 /// The names, in the order written, each once; at most 100,000. One pair of brackets per name.
 std::vector<std::string> parse_node_list(const std::string& text);
 
+bool has(const std::vector<std::string>& names, const std::string& name);
+
 /// With commas in between; no brackets.
 std::string join(const std::vector<std::string>& names, const char* between = ",");
 

@@ -14,10 +14,6 @@ using Kind = ClusterError::Kind;
 
 constexpr Seconds kCallLimit{20};  // for slurmctld to be back, where nobody has set another
 
-bool has(const std::vector<std::string>& names, const std::string& name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
 std::vector<std::string> without(const std::vector<std::string>& all,
                                  const std::vector<std::string>& some) {
   std::vector<std::string> rest;

@@ -174,5 +174,20 @@ TEST_F(CareTest, EconomicStopsWhereNodesDoNotPay) {
   EXPECT_THAT(nodes_of(base), testing::SizeIs(3));
 }
 
+TEST(GuidanceTest, AChangeIsOverHoweverItEnds) {
+  Guidance guidance;
+  ElasticJob job;
+  job.held = {"n1", "n2"};
+  guidance.publish(job);
+  try {
+    const Guidance::Change change(guidance, 1, {"n2"});
+    EXPECT_EQ(guidance.job()->coming, 1);
+    EXPECT_TRUE(guidance.job()->going.contains("n2"));
+    throw ClusterError(ClusterError::Kind::unreachable, "slurmctld does not answer");
+  } catch (const ClusterError&) {
+    EXPECT_FALSE(guidance.job()->busy());
+  }
+}
+
 }  // namespace
 }  // namespace bellows::scheduler
