@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "scheduler/node_list.h"
 #include "scheduler/sharing.h"
 
 namespace bellows::scheduler {
@@ -42,12 +43,6 @@ tcp::acceptor listen(asio::io_context& io, const DaemonSettings& settings) {
 
 double unix_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-std::string joined(const std::vector<std::string>& names) {
-  std::string all;
-  for (const std::string& name : names) all += (all.empty() ? "" : ",") + name;
-  return all;
 }
 
 }  // namespace
@@ -394,7 +389,7 @@ void Daemon::order(Known& known, const Decision& decision) {
                      decision.give_back == known.ordered.give_back;
   if (again && Clock::now() - known.ordered_at < kRepeat) return;
   const std::string what = decision.grow > 0 ? fmt::format("grow by {}", decision.grow)
-                                             : "give back " + joined(decision.give_back);
+                                             : "give back " + join(decision.give_back);
   const std::string text =
       fmt::format("{}{}: {}", settings_.dry_run ? "would " : "", what, decision.why);
   const bool said = !events_.empty() && events_.back().job == known.job.id &&

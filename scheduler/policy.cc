@@ -7,6 +7,8 @@
 #include <sstream>
 #include <stdexcept>
 
+#include "scheduler/node_list.h"
+
 namespace bellows::scheduler {
 namespace {
 
@@ -26,16 +28,6 @@ bool usable(const NodeView& node) {
   return node.state != NodeState::down && node.state != NodeState::leaving;
 }
 
-bool contains(const std::vector<std::string>& names, const std::string& name) {
-  return std::ranges::find(names, name) != names.end();
-}
-
-bool free_for(const JobView& pending, const NodeView& node) {
-  if (node.state == NodeState::idle) return true;
-  return node.state == NodeState::mixed && !pending.shape.exclusive &&
-         node.free_cpus >= std::max(pending.shape.cpus, 1);
-}
-
 struct Claim {
   int missing = 0;                // nodes, beside those that are free
   std::vector<std::string> free;  // that it will take
@@ -47,7 +39,7 @@ Claim claim_of(const JobView& pending, const Outlook& outlook, const std::set<st
   claim.missing = nodes_needed(pending, outlook.nodes);
   for (const NodeView& node : outlook.nodes) {
     if (claim.missing == 0) break;
-    if (!fit.contains(node.name) || taken.contains(node.name) || !free_for(pending, node)) continue;
+    if (!fit.contains(node.name) || taken.contains(node.name) || !has_room(node, pending)) continue;
     claim.free.push_back(node.name);
     --claim.missing;
   }
@@ -133,15 +125,35 @@ std::set<std::string> nodes_for(const JobView& pending, const std::vector<NodeVi
     const bool in_partition = std::ranges::any_of(
         partitions, [&](const std::string& one) { return node.partitions.contains(one); });
     if (usable(node) && in_partition && has_features(node, pending.shape.features) &&
-        !contains(pending.wants_not, node.name)) {
+        !has(pending.wants_not, node.name)) {
       names.insert(node.name);
     }
   }
   // Named nodes must be among them; where they are all that is wanted, no others help.
   if (static_cast<int>(pending.wants.size()) >= std::max(pending.least_nodes, 1)) {
-    std::erase_if(names, [&](const std::string& name) { return !contains(pending.wants, name); });
+    std::erase_if(names, [&](const std::string& name) { return !has(pending.wants, name); });
   }
   return names;
+}
+
+bool has_room(const NodeView& node, const JobView& pending) {
+  if (node.state == NodeState::idle) return true;
+  return node.state == NodeState::mixed && !pending.shape.exclusive &&
+         node.free_cpus >= std::max(pending.shape.cpus, 1);
+}
+
+std::vector<JobView> queue_of(const std::vector<JobView>& jobs, const std::set<JobId>& elastic) {
+  std::set<std::string> companions;
+  for (const JobId base : elastic) {
+    companions.insert(brick_comment(base));
+    companions.insert(expansion_comment(base));
+  }
+  std::vector<JobView> queue;
+  std::ranges::copy_if(jobs, std::back_inserter(queue), [&](const JobView& job) {
+    return job.state == JobState::pending && job.eligible && !companions.contains(job.comment);
+  });
+  std::ranges::stable_sort(queue, std::greater<>(), &JobView::priority);
+  return queue;
 }
 
 int nodes_needed(const JobView& pending, const std::vector<NodeView>& nodes) {
@@ -164,22 +176,15 @@ Outlook outlook(const Bounds& bounds, const std::vector<JobView>& own,
     for (const std::string& node : allocation.nodes) seen.held.push_back(node);
   }
   std::ranges::reverse(seen.held);
-  const auto is_own = [&](JobId id) {
-    return std::ranges::any_of(own, [id](const JobView& job) { return job.id == id; });
-  };
-  for (const JobView& job : jobs) {
-    const bool companion = !own.empty() && (job.comment == brick_comment(own[0].id) ||
-                                            job.comment == expansion_comment(own[0].id));
-    if (job.state == JobState::pending && job.eligible && !is_own(job.id) && !companion) {
-      seen.pending.push_back(job);
-    }
-  }
-  std::ranges::stable_sort(seen.pending, std::greater<>(), &JobView::priority);
+  seen.pending = queue_of(jobs, own.empty() ? std::set<JobId>{} : std::set<JobId>{own[0].id});
+  std::erase_if(seen.pending, [&](const JobView& job) {
+    return std::ranges::find(own, job.id, &JobView::id) != own.end();
+  });
   if (own.empty()) return seen;
   for (const NodeView& node : nodes) {
     const bool fits =
         node.partitions.contains(own[0].partition) && has_features(node, own[0].shape.features);
-    if (node.state == NodeState::idle && fits && !contains(seen.held, node.name)) {
+    if (node.state == NodeState::idle && fits && !has(seen.held, node.name)) {
       seen.idle.push_back(node.name);
     }
   }
@@ -209,7 +214,7 @@ Decision yield_to_pending(const Outlook& outlook) {
     if (claim.missing > spare || static_cast<int>(give) < claim.missing) continue;
     for (const std::string& node : outlook.held) {
       if (decision.give_back.size() >= give) break;
-      if (!outlook.fixed.contains(node) && !contains(decision.give_back, node)) {
+      if (!outlook.fixed.contains(node) && !has(decision.give_back, node)) {
         decision.give_back.push_back(node);
       }
     }

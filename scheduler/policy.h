@@ -44,6 +44,10 @@ Outlook outlook(const Bounds& bounds, const std::vector<JobView>& own,
 
 /// The nodes on which a pending job could run if they were free.
 std::set<std::string> nodes_for(const JobView& pending, const std::vector<NodeView>& nodes);
+/// Whether it could have this node now.
+bool has_room(const NodeView& node, const JobView& pending);
+/// Jobs that wait for nodes only, the most important one first; without companions of `elastic`.
+std::vector<JobView> queue_of(const std::vector<JobView>& jobs, const std::set<JobId>& elastic);
 /// How many nodes it needs, of those it could have.
 int nodes_needed(const JobView& pending, const std::vector<NodeView>& nodes);
 

@@ -68,12 +68,12 @@ class Sharing {
         share.slots.push_back(found->second);
       }
     }
-    for (Share& share : shares_) share.usable = &usable_by(share);
+    for (std::size_t j = 0; j < shares_.size(); ++j)
+      shares_[j].usable = &usable_by(around_.jobs[j]);
   }
 
   // Jobs of the same partition and features can use the same nodes.
-  const std::vector<char>& usable_by(const Share& share) {
-    const ElasticJob& job = around_.jobs[static_cast<std::size_t>(&share - shares_.data())];
+  const std::vector<char>& usable_by(const ElasticJob& job) {
     const auto [found, added] = usable_.try_emplace({job.partition, job.features});
     if (added) {
       JobView as_pending;
@@ -122,11 +122,9 @@ class Sharing {
     }
   }
 
-  static bool has_room(const Slot& slot, const JobView& pending) {
+  static bool can_claim(const Slot& slot, const JobView& pending) {
     if (slot.taken) return false;
-    if (slot.free) return true;
-    return slot.owner == kNobody && slot.node->state == NodeState::mixed &&
-           !pending.shape.exclusive && slot.node->free_cpus >= std::max(pending.shape.cpus, 1);
+    return slot.free || (slot.owner == kNobody && has_room(*slot.node, pending));
   }
 
   // Nothing is taken for a job that could not start all the same.
@@ -135,7 +133,7 @@ class Sharing {
     auto missing = static_cast<std::size_t>(nodes_needed(pending, around_.nodes));
     std::vector<std::size_t> claimed;
     for (std::size_t s = 0; s < slots_.size() && claimed.size() < missing; ++s) {
-      if (fits[s] != 0 && has_room(slots_[s], pending)) claimed.push_back(s);
+      if (fits[s] != 0 && can_claim(slots_[s], pending)) claimed.push_back(s);
     }
     std::vector<int> spare(shares_.size());
     for (const Slot& slot : slots_) {
@@ -317,16 +315,9 @@ class Sharing {
 Surroundings surroundings_of(std::vector<ElasticJob> elastic, const std::vector<JobView>& jobs,
                              std::vector<NodeView> nodes) {
   Surroundings around;
-  std::set<std::string> companions;
-  for (const ElasticJob& job : elastic) {
-    companions.insert(brick_comment(job.id));
-    companions.insert(expansion_comment(job.id));
-  }
-  for (const JobView& job : jobs) {
-    const bool waits = job.state == JobState::pending && job.eligible;
-    if (waits && !companions.contains(job.comment)) around.pending.push_back(job);
-  }
-  std::ranges::stable_sort(around.pending, std::greater<>(), &JobView::priority);
+  std::set<JobId> bases;
+  for (const ElasticJob& job : elastic) bases.insert(job.id);
+  around.pending = queue_of(jobs, bases);
   around.jobs = std::move(elastic);
   around.nodes = std::move(nodes);
   return around;

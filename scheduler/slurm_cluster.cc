@@ -85,6 +85,16 @@ void set_owner(job_desc_msg_t& wanted) {
   wanted.work_dir = const_cast<char*>("/");
 }
 
+/// `like`: a JobView or a BrickRequest.
+template <class Job>
+void set_names(job_desc_msg_t& wanted, const Job& like) {
+  wanted.name = field(like.name);
+  wanted.partition = field(like.partition);
+  wanted.qos = field(like.qos);
+  wanted.account = field(like.account);
+  wanted.reservation = field(like.reservation);
+}
+
 class SlurmCluster final : public Cluster {
  public:
   SlurmCluster() { slurm_init(nullptr); }
@@ -165,11 +175,7 @@ class SlurmCluster final : public Cluster {
     wanted.dependency = field(texts.dependency);
     wanted.bitflags |= KILL_INV_DEP;
     wanted.comment = field(texts.comment);
-    wanted.name = field(base.name);
-    wanted.partition = field(base.partition);
-    wanted.qos = field(base.qos);
-    wanted.account = field(base.account);
-    wanted.reservation = field(base.reservation);
+    set_names(wanted, base);
     wanted.immediate = 0;
     resource_allocation_response_msg_t* answer = nullptr;
     if (slurm_allocate_resources(&wanted, &answer) != SLURM_SUCCESS || answer == nullptr) {
@@ -209,11 +215,7 @@ class SlurmCluster final : public Cluster {
     wanted.environment = texts.environment_pointers.data();
     wanted.env_size = static_cast<std::uint32_t>(texts.environment_pointers.size());
     wanted.comment = field(brick.comment);
-    wanted.name = field(brick.name);
-    wanted.partition = field(brick.partition);
-    wanted.qos = field(brick.qos);
-    wanted.account = field(brick.account);
-    wanted.reservation = field(brick.reservation);
+    set_names(wanted, brick);
     wanted.time_limit = static_cast<std::uint32_t>(brick.limit.count());
     wanted.script = field(brick.script);
     wanted.std_in = wanted.std_out = wanted.std_err = const_cast<char*>("/dev/null");
