@@ -224,10 +224,10 @@ bool Care::cancel_companions() {
   try {
     // (The base may be forgotten already.)
     for (const JobView& job : desk_.cluster.jobs()) {
-      const bool companion = job.comment == brick_comment(desk_.settings.base) ||
-                             job.comment == expansion_comment(desk_.settings.base);
       const bool over = job.state == JobState::ended || job.state == JobState::ending;
-      if (companion && !over && job.user == geteuid()) cancel(desk_, job.id);
+      if (is_companion(job, desk_.settings.base) && !over && job.user == geteuid()) {
+        cancel(desk_, job.id);
+      }
     }
   } catch (const ClusterError& failed) {
     if (failed.kind() == Kind::unreachable) return false;

@@ -123,7 +123,8 @@ class Cluster {
   /// Asks for more nodes of the base's kind for it: a job of its own, pending or running, whose
   /// nodes merge() gives to the base. It is cancelled when the base ends before.
   virtual JobId expand(const JobView& base, const NodeRequest& nodes) = 0;
-  /// The nodes of the expansion, which must run, are the base's from then on.
+  /// The nodes of the expansion, which must run, are the base's from then on. Throws unknown_job,
+  /// too, when the cluster has forgotten what the expansion was for: slurmctld does as it restarts.
   virtual void merge(JobId base, JobId expansion) = 0;
   virtual JobId submit_brick(const BrickRequest& brick) = 0;
   /// No error when the job has ended already.
@@ -144,5 +145,8 @@ class Pace {
 /// How the companions of a job are found again: by user, and by these comments.
 std::string brick_comment(JobId base);
 std::string expansion_comment(JobId base);
+/// Whether the comment is one of these two. (The number alone does not say it: a controller that
+/// crashes forgets the newest jobs, and gives their numbers to others.)
+bool is_companion(const JobView& job, JobId base);
 
 }  // namespace bellows::scheduler

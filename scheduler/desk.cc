@@ -28,15 +28,15 @@ void give_back_from(Desk& desk, const JobView& job, const std::vector<std::strin
 
 void cancel(Desk& desk, JobId job) {
   try {
-    desk.cluster.cancel(job);
-    desk.to_cancel.erase(job);
+    if (is_companion(desk.cluster.job(job), desk.settings.base)) desk.cluster.cancel(job);
   } catch (const ClusterError& failed) {
     if (failed.kind() == Kind::unreachable) {
       desk.to_cancel.insert(job);
-    } else {
-      desk.say(failed.what());
+      return;
     }
+    if (failed.kind() == Kind::refused) desk.say(failed.what());
   }
+  desk.to_cancel.erase(job);
 }
 
 void give_back(Desk& desk, const std::vector<std::string>& nodes) {

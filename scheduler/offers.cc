@@ -117,12 +117,24 @@ void Offers::ask_next() {
   }
 }
 
+void Offers::ask_again(Place place, const std::string& why) {
+  if (++place.tries < kMostTries) {
+    places_.push_back(std::move(place));
+  } else {
+    refused_.push_back(place.how + ": " + why);
+  }
+}
+
 std::optional<Grant> Offers::look() {
   for (auto offer = offers_.begin(); offer != offers_.end();) {
     std::string over;
     bool forgotten = false;
     try {
       const JobView job = desk_.cluster.job(offer->id);
+      if (job.user != grower_.user || !is_companion(job, desk_.settings.base)) {
+        throw ClusterError(Kind::unknown_job, "the number of job " + std::to_string(offer->id) +
+                                                  " is another job's now");
+      }
       if (job.state == JobState::running && !job.nodes.empty()) {
         std::string how = offer->place.expansion
                               ? "expansion"
@@ -143,11 +155,8 @@ std::optional<Grant> Offers::look() {
       continue;
     }
     // A controller that has crashed may have lost the newest requests.
-    if (forgotten && ++offer->place.tries < kMostTries) {
-      places_.push_back(offer->place);
-    } else {
-      refused_.push_back(offer->place.how + ": " + over);
-    }
+    if (!forgotten) offer->place.tries = kMostTries;
+    ask_again(offer->place, over);
     desk_.offers.erase(offer->id);
     offer = offers_.erase(offer);
   }
@@ -182,6 +191,13 @@ Grant Offers::wait(Time deadline, const StopWaiting& stop) {
 void Offers::taken(const Grant& grant) {
   desk_.offers.erase(grant.job.id);
   std::erase_if(offers_, [&](const Offer& offer) { return offer.id == grant.job.id; });
+}
+
+void Offers::worthless(const Grant& grant, const std::string& why) {
+  const auto offer = std::ranges::find(offers_, grant.job.id, &Offer::id);
+  ask_again(offer->place, why);
+  cancel(desk_, grant.job.id);
+  taken(grant);
 }
 
 std::string Offers::reasons() const {

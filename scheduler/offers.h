@@ -31,6 +31,8 @@ class Offers {
   Grant wait(Time deadline, const StopWaiting& stop);
   /// The grant is the caller's business now.
   void taken(const Grant& grant);
+  /// The grant has turned out to be worth nothing, and is asked for anew.
+  void worthless(const Grant& grant, const std::string& why);
 
  private:
   struct Place {
@@ -47,6 +49,7 @@ class Offers {
   void add_bricks(const Holdings& holdings, const NodeRequest& nodes);
   void ask_next();
   void cancel_lost();
+  void ask_again(Place place, const std::string& why);
   std::optional<Grant> look();
   std::string reasons() const;
 

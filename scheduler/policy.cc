@@ -97,6 +97,9 @@ const char* text(NodeState state) {
 
 std::string brick_comment(JobId base) { return "bellows brick of " + std::to_string(base); }
 std::string expansion_comment(JobId base) { return "bellows expansion of " + std::to_string(base); }
+bool is_companion(const JobView& job, JobId base) {
+  return job.comment == brick_comment(base) || job.comment == expansion_comment(base);
+}
 
 int allowed_size(const Bounds& bounds, int wanted) {
   if (wanted >= bounds.most) return bounds.most;

@@ -41,7 +41,7 @@ void roll_back(Desk& desk, const std::vector<std::string>& nodes) {
 }
 
 // The expansion's nodes become the base's. Whether a call was done that has not been answered shows
-// in the base's nodes.
+// in the base's nodes. Throws as Cluster::merge.
 void merge(Desk& desk, const JobView& base, const JobView& expansion, Time deadline) {
   const auto is_merged = [&] {
     const JobView now = desk.cluster.job(base.id);
@@ -78,17 +78,20 @@ Grant allocate(Desk& desk, const Holdings& holdings, const NodeRequest& nodes,
                std::size_t component, Time deadline, const StopWaiting& stop) {
   const ClusterRules rules = insist(desk, deadline, [&] { return desk.cluster.rules(); });
   Offers offers(desk, holdings, rules.expansion, nodes, component);
-  Grant grant = offers.wait(deadline, stop);
-  if (grant.expansion) {
-    const Time limit = std::max(deadline, later(desk.now(), kCallLimit));
+  while (true) {
+    Grant grant = offers.wait(deadline, stop);
     try {
-      merge(desk, holdings.base[component], grant.job, limit);
+      const Time limit = std::max(deadline, later(desk.now(), kCallLimit));
+      if (grant.expansion) merge(desk, holdings.base[component], grant.job, limit);
     } catch (const ClusterError& failed) {
-      throw Refused(failed.what());  // (the expansion is cancelled with the other offers)
+      // (The expansion is cancelled with the other offers.)
+      if (failed.kind() != Kind::unknown_job) throw Refused(failed.what());
+      offers.worthless(grant, failed.what());
+      continue;
     }
+    offers.taken(grant);
+    return grant;
   }
-  offers.taken(grant);
-  return grant;
 }
 
 // Steps on nodes of a het job's other components are started through the first: "4711+1".

@@ -175,6 +175,7 @@ JobId SimulatedCluster::expand(const JobView& base, const NodeRequest& nodes) {
   job.comment = expansion_comment(base.het_leader.value_or(base.id));
   job.priority = 100;
   const JobId id = queue(std::move(job), nodes);
+  if (forgets_expansions) forgotten_.insert(id);
   log.push_back("expand " + std::to_string(base.id));
   may_lose_answer();
   return id;
@@ -184,6 +185,7 @@ void SimulatedCluster::merge(JobId base, JobId expansion) {
   check_reachable();
   JobView& from = existing(expansion);
   if (from.state != JobState::running) throw ClusterError(Kind::refused, "it does not run");
+  if (forgotten_.contains(expansion)) throw ClusterError(Kind::unknown_job, "it expands no job");
   JobView& into = existing(base);
   into.nodes.insert(into.nodes.end(), from.nodes.begin(), from.nodes.end());
   from.nodes.clear();

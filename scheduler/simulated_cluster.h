@@ -53,6 +53,7 @@ class SimulatedCluster final : public Cluster {
   bool grants = true;          // false: everybody waits
   bool reachable = true;       // false: no call comes through
   bool loses_answers = false;  // calls are done, and then fail as if nobody had heard them
+  bool forgets_expansions = false;  // what is to expand a job is granted, and cannot be merged
   std::string refuses_expansion, refuses_bricks;  // "" or why
   std::vector<std::string> log;                   // "cancel 7", "shrink 1 n1,n2", "merge 1 8", …
 
@@ -76,6 +77,7 @@ class SimulatedCluster final : public Cluster {
   SimulatedTime& time_;
   std::map<std::string, NodeView> nodes_;
   std::map<JobId, JobView> jobs_;
+  std::set<JobId> forgotten_;  // what they expand
   JobId next_ = 1;
 };
 

@@ -191,11 +191,17 @@ class SlurmCluster final : public Cluster {
     slurm_init_job_desc_msg(&change);
     change.job_id = expansion;
     change.min_nodes = 0;
-    if (slurm_update_job(&change) != SLURM_SUCCESS) {
-      fail("the nodes of job " + number_text(expansion) + " cannot be given to job " +
-               number_text(base),
-           errno);
+    if (slurm_update_job(&change) == SLURM_SUCCESS) return;
+    const int error = errno;
+    // The job's dependency is in slurmctld's saved state, but not that it is to expand another.
+    if (error == ESLURM_INVALID_NODE_COUNT) {
+      throw ClusterError(Kind::unknown_job, "slurmctld was restarted, and has forgotten that job " +
+                                                number_text(expansion) + " is to expand job " +
+                                                number_text(base));
     }
+    fail("the nodes of job " + number_text(expansion) + " cannot be given to job " +
+             number_text(base),
+         error);
   }
 
   JobId submit_brick(const BrickRequest& brick) override {

@@ -39,6 +39,10 @@ begin() {
   HOST=$(on ctl squeue -h -j "$JOB" -o %B | head -n 1)
 }
 output() { on ctl cat "job-$JOB.out"; }
+evidence() {
+  echo "--- the job's output" && output | tail -n 60
+  echo "--- the queue" && on ctl squeue -o '%i %T %R %N %k'
+}
 _output_has() { [[ $(output) == *"$1"* ]]; }
 control() { on "$HOST" timeout 90 bellows --job "$JOB" "$@"; }
 nodes_of() { on ctl scontrol show hostnames "$(on ctl squeue -h -j "$1" -o %N)" | xargs; }
@@ -49,6 +53,9 @@ await_size() { wait_until 40 _size_is "$1"; }
 # bricks: ids of the job's companions that have not ended.
 bricks() { on ctl squeue -h -o '%i %k' | awk -v base="$JOB" '/bellows (brick|expansion) of/ && $NF == base { print $1 }' | xargs; }
 _is_over() { [[ -z $(on ctl squeue -h -j "$JOB") ]]; }
+# _knows NAME: slurmctld would know the job of that name after a crash.
+_knows() { on root@ctl bash -c 'grep -q "$1" "$(scontrol show config | sed -n "s/^StateSaveLocation *= //p")/job_state"' - "$1"; }
+_is_waiting() { [[ $(bricks) ]]; }
 _no_bricks() { [[ -z $(bricks) ]]; }
 finish() {
   on ctl rm goes-on
@@ -94,11 +101,21 @@ test_what_is_not_granted_in_time_is_taken_back() {
   wait_until 10 _output_has "a newer request has come: +1"
   on ctl scancel "$rigid"
   await_size 3
-  # The controller goes away in the middle.
+  # The controller goes away in the middle, without warning and in order.
+  expect_exit 0 control resize --nodes=-1
+  rigid=$(submit --job-name=saved --exclusive -N2 -w n3,n4 --output=/dev/null --wrap "sleep 60")
+  wait_job 20 "$rigid" RUNNING
+  wait_until 20 _knows saved
+  expect_exit 0 control resize --nodes=+1 --wait=0
+  damage restart ctl
+  on ctl scancel "$rigid"
+  await_size 3
   expect_exit 0 control resize --nodes=-1
   rigid=$(submit --exclusive -N2 -w n3,n4 --output=/dev/null --wrap "sleep 60")
   wait_job 20 "$rigid" RUNNING
   expect_exit 0 control resize --nodes=+1 --wait=0
+  wait_until 10 _is_waiting
+  on root@ctl pkill -TERM slurmctld
   damage restart ctl
   on ctl scancel "$rigid"
   await_size 3

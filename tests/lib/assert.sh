@@ -6,6 +6,7 @@
 #
 # Set for every test: ROOT (the tree), BUILD (the build folder; its bin/ and tests/ are in PATH).
 # After `run` or `expect_exit`: OUT, ERR and CODE of the command.
+# A file may define evidence(): what to print when one of its tests fails.
 : "${ROOT:?} ${BUILD:?}"
 OUT='' ERR='' CODE=0
 
@@ -16,6 +17,7 @@ fail() {
   for ((i = 1; i < ${#FUNCNAME[@]} - 1; i++)); do
     echo "  at ${BASH_SOURCE[i + 1]#"$ROOT"/}:${BASH_LINENO[i]} (${FUNCNAME[i + 1]})"
   done
+  ! declare -F evidence >/dev/null || evidence || true
   exit 1
 }
 

@@ -2,18 +2,8 @@
 # shellcheck shell=bash
 # bellows and bellows-run: what the owner of a job sees of it, and changes about it.
 export TIME_LIMIT=150
-. "$ROOT/tests/lib/launcher.sh"
+. "$ROOT/tests/lib/elastic.sh"
 
-export BELLOWS_CONTROL_DIR=$PWD/control
-
-# ctl ARGUMENTS…: bellows, with a limit of its own.
-ctl() { timeout -k 1 "${LIMIT:-40}" bellows "$@"; }
-_steady() { [[ $(ctl status) == *": steady, epoch"* ]]; }
-# begin ARGUMENTS…: an elastic job whose ranks go on until they are told to end.
-begin() {
-  LIMIT=100 start --elastic "$@" elastic_steps --steps 1000000 --bytes 4096 --work 5
-  wait_until 30 _steady
-}
 # expect_size RANKS: as the job itself says.
 expect_size() { expect_contains "$(ctl status)" ", $1 rank"; }
 _has_size() { (expect_size "$1"); }

@@ -3,93 +3,73 @@
 # A world that changes while its program goes on: deaths of all kinds, at all moments, and what
 # cannot be repaired. The program checks its own state after each change.
 export TIME_LIMIT=300
-. "$ROOT/tests/lib/launcher.sh"
+. "$ROOT/tests/lib/elastic.sh"
 
-export BELLOWS_CONTROL_DIR=$PWD/control
-ctl() { timeout -k 1 "${LIMIT:-40}" bellows "$@"; }
-_steady() { [[ $(ctl status 2>/dev/null) == *": steady, epoch"* ]]; }
-# begin STEPS MIN-MAX ARGUMENTS…: elastic_steps in the background, its first world standing.
-begin() {
-  local steps=$1
-  shift
-  LIMIT=100 start --elastic "$@" elastic_steps --steps "$steps" --bytes 100000 --work 5
-  wait_until 30 _steady
-}
-# The state after STEPS steps, whatever happened on the way.
-undisturbed() { launch -n 2 elastic_steps --steps "$1" --bytes 100000 --work 0 | tail -n 1; }
-# expect_result STEPS: the job ends in order with the state of an undisturbed run, and clean.
+# expect_result: the job ends in order, with the right state, and clean.
 expect_result() {
-  expect_end 0
-  expect_equal "$(tail -n 1 <<<"$OUT")" "$(undisturbed "$1")"
+  finish
   expect_clean
 }
-# rank_pid RANK: its process, as the job says.
-rank_pid() { ctl status --json | python3 -c "
-import json, sys
-print(next(r['pid'] for r in json.load(sys.stdin)['ranks'] if r['rank'] == $1))"; }
 _number_of_ranks() { (($(ranks | wc -l) == $1)); }
-_size_is() { [[ $(ctl status) == *": steady, epoch "*", $1 rank"* ]]; }
 
 test_a_killed_rank_is_repaired() {
-  begin 400 1-4 -n 4 --local-nodes 2
+  begin 1-4 -n 4 --local-nodes 2
   kill -9 "$(rank_pid 2)"
   wait_until 20 _size_is 3
-  expect_result 400
+  expect_result
   expect_contains "$ERR" "world 2: 3 ranks on 2 nodes (rank 2 on "
   expect_contains "$ERR" "was killed by SIGKILL"
 }
 
 test_rank_0_is_repaired_like_any_other() {
-  begin 400 1-4 -n 3 --local-nodes 3
+  begin 1-4 -n 3 --local-nodes 3
   kill -9 "$(rank_pid 0)"
   wait_until 20 _size_is 2
-  expect_result 400
+  expect_result
 }
 
 test_all_but_one_may_die_at_once() {
-  begin 400 1-4 -n 4 --local-nodes 2
+  begin 1-4 -n 4 --local-nodes 2
   kill -9 "$(rank_pid 0)" "$(rank_pid 1)" "$(rank_pid 3)"
   wait_until 20 _size_is 1
-  expect_result 400
+  expect_result
 }
 
 test_an_aborted_rank_is_repaired() {
-  begin 400 1-4 -n 3
+  begin 1-4 -n 3
   kill -ABRT "$(rank_pid 1)"
   wait_until 20 _size_is 2
-  expect_result 400
+  expect_result
 }
 
 # Those who leave are the last to have the state when it turns out that nobody else is there any
 # more; a joiner gets it from them before they go.
 test_leavers_who_have_not_been_told_stay_when_the_others_are_lost() {
-  begin 400 1-4 -n 2 --local-nodes 2 --silence-timeout 2
+  begin 1-4 -n 2 --local-nodes 2 --silence-timeout 2
   kill -STOP "$(ps -o ppid= -p "$(rank_pid 0)" | tr -d ' ')"
   expect_exit 0 ctl leave --ranks 1 --wait=0
   wait_until 20 _size_is 1
   expect_exit 0 ctl resize 2
-  expect_end 0
-  expect_equal "$(tail -n 1 <<<"$OUT")" "$(undisturbed 400)"
+  finish
   expect_contains "$ERR" "no sign of life"
 }
 
 test_a_killed_agent_is_a_lost_node() {
-  begin 500 1-4 -n 4 --local-nodes 2
+  begin 1-4 -n 4 --local-nodes 2
   kill -9 "$(agents | head -n 1)"
   wait_until 20 _size_is 2
-  expect_end 0
-  expect_equal "$(tail -n 1 <<<"$OUT")" "$(undisturbed 500)"
+  finish
   expect_contains "$ERR" "was lost with its node"
 }
 
 test_a_stopped_rank_is_killed_after_a_while() {
-  begin 600 1-4 --rank-timeout 1 -n 3
+  begin 1-4 --rank-timeout 1 -n 3
   local stopped
   stopped=$(rank_pid 1)
   kill -STOP "$stopped"
   wait_until 20 _size_is 2
   expect_gone "$stopped"
-  expect_result 600
+  expect_result
   expect_contains "$ERR" "gives no sign of life for 1 s (--rank-timeout); killing it"
 }
 
@@ -103,7 +83,7 @@ test_a_process_that_replaces_itself_may_take_its_time() {
   wait_until 30 _steady
   kill -KILL "$(rank_pid 1)"
   wait_until 20 _have_slept 2
-  expect_result 30
+  expect_result
   expect_lacks "$ERR" "gives no sign of life"
 }
 
@@ -112,7 +92,7 @@ test_a_rank_that_dies_before_its_first_world() {
   LIMIT=60 start --elastic 1-4 -n 4 --local-nodes 2 sh -c '
     [ "$OMPI_COMM_WORLD_RANK" = 2 ] && kill -9 $$
     exec elastic_steps --steps 100 --bytes 100000 --work 5'
-  expect_result 100
+  expect_result
 }
 
 test_deaths_as_the_first_world_forms() {
@@ -121,12 +101,12 @@ test_deaths_as_the_first_world_forms() {
     LIMIT=60 start --elastic 1-4 -n 4 --local-nodes 2 sh -c "
       [ \"\$OMPI_COMM_WORLD_RANK\" = 2 ] && { (sleep $i; kill -9 \$\$) & }
       exec elastic_steps --steps 100 --bytes 100000 --work 5"
-    expect_result 100
+    expect_result
   done
 }
 
 test_a_joiner_that_dies_is_dropped() {
-  begin 600 1-6 -n 2 --local-nodes 2
+  begin 1-6 -n 2 --local-nodes 2
   ctl resize +1 --wait=0
   # Whichever is no rank yet, or has just become one.
   wait_until 10 _number_of_ranks 3
@@ -134,11 +114,11 @@ test_a_joiner_that_dies_is_dropped() {
   joiner=$(ranks | tail -n 1)
   kill -9 "$joiner"
   wait_until 20 _size_is 2
-  expect_result 600
+  expect_result
 }
 
 test_deaths_during_changes() {
-  begin 3000 1-6 -n 3 --local-nodes 2
+  begin 1-6 -n 3 --local-nodes 2
   local i
   for i in 0 0.03 0.06 0.1 0.15; do
     ctl resize +1 --wait=0
@@ -148,20 +128,20 @@ test_deaths_during_changes() {
     ctl resize 3 || true
     wait_until 40 _steady
   done
-  expect_result 3000
+  expect_result
 }
 
 test_the_world_shrinks_to_one_and_grows_again() {
-  begin 1000 1-4 -n 4 --local-nodes 2
+  begin 1-4 -n 4 --local-nodes 2
   expect_exit 0 ctl resize 1
   expect_exit 0 ctl resize 4
   expect_exit 0 ctl leave --ranks 0,1,2
   expect_exit 0 ctl resize 3
-  expect_result 1000
+  expect_result
 }
 
 test_too_few_ranks_end_the_job() {
-  begin 100000 2-4 -n 2
+  begin 2-4 -n 2
   kill -9 "$(rank_pid 1)"
   expect_end '!0'
   expect_contains "$ERR" "1 ranks are left, --elastic=2-4 needs 2; stopping the job"
@@ -193,7 +173,7 @@ test_wrong_options_are_named() {
 }
 
 test_a_leaver_hands_over_to_those_who_come() {
-  begin 1500 1-4 -n 1
+  begin 1-4 -n 1
   local i
   for i in 1 2 3 4; do
     # Both at once: the only one that has the state goes, another comes.
@@ -201,11 +181,11 @@ test_a_leaver_hands_over_to_those_who_come() {
     expect_exit 0 ctl leave --ranks 0
     wait_until 20 _size_is 1
   done
-  expect_result 1500
+  expect_result
 }
 
 test_a_leave_is_cancelled_when_nobody_comes() {
-  begin 1000 2-4 -n 2
+  begin 2-4 -n 2
   ctl resize +1 --wait=0
   wait_until 10 _number_of_ranks 3
   local joiner
@@ -220,5 +200,5 @@ test_a_leave_is_cancelled_when_nobody_comes() {
   # (The joiner may have been in already when it was stopped: then rank 0 has gone or stays.)
   ((CODE == 1)) && expect_contains "$(<leave.out)" "too few ranks would be left"
   wait_until 20 _size_is 2
-  expect_result 1000
+  expect_result
 }

@@ -3,20 +3,15 @@
 # A process dies at each place of the protocol (mpi_elastic/fault_point.h) while the world changes,
 # and at each place of a step. The state at the end is that of a job to which nothing happened.
 export TIME_LIMIT=300
-. "$ROOT/tests/lib/launcher.sh"
-
-export BELLOWS_CONTROL_DIR=$PWD/control
-readonly STEPS=250
-_steady() { [[ $(timeout 10 bellows status 2>/dev/null) == *": steady, epoch"* ]]; }
-undisturbed() { launch -n 2 elastic_steps --steps $STEPS --bytes 100000 | tail -n 1; }
+. "$ROOT/tests/lib/elastic.sh"
 
 # play CHANGE PLACE[@EPOCH]: a job in which CHANGE is made, and somebody dies at PLACE.
 play() {
-  rm -f token
+  rm -f token end
   : >trace
   BELLOWS_FAULT=$2 BELLOWS_FAULT_FILE=${TOKEN-$PWD/token} BELLOWS_FAULT_TRACE=$PWD/trace LIMIT=100 \
     start --elastic 1-6 --change-timeout "${CHANGE_TIMEOUT:-8}" -n 3 --local-nodes 2 \
-    elastic_steps --steps $STEPS --bytes 100000 --work 3
+    elastic_steps "${STEPS[@]}" --steps 100000000 --work 3 --end "$PWD/end"
   if [[ $1 != none ]]; then
     wait_until 30 grep -q '^committed 1' trace
     wait_until 30 _steady
@@ -27,15 +22,13 @@ play() {
     leave) bellows resize -1 --wait=0 >/dev/null ;;
     none) ;;
   esac
-  expect_end 0
-  expect_equal "$1 $2: $(tail -n 1 <<<"$OUT")" "$1 $2: $RESULT"
-  [[ -z ${TOKEN-token} || -e token ]] || fail "$1: nobody came to $2"
+  wait_until 30 compgen -G "${TOKEN-token}${BELLOWS_FAULT_FILES:+hung.*}"
+  finish
   expect_clean
 }
 
 test_deaths_in_a_repair() {
-  local place RESULT
-  RESULT=$(undisturbed)
+  local place
   for place in change left closed; do play repair $place; done
   for place in entering session communicator entered compare compared share bucket reduced committed; do
     play repair $place@2
@@ -43,8 +36,7 @@ test_deaths_in_a_repair() {
 }
 
 test_deaths_in_a_join() {
-  local place RESULT
-  RESULT=$(undisturbed)
+  local place
   for place in loaded@0 ready@0 change left closed; do play join $place; done
   for place in entering session communicator entered compare compared transfer share committed; do
     play join $place@2
@@ -52,8 +44,7 @@ test_deaths_in_a_join() {
 }
 
 test_deaths_in_a_leave() {
-  local place RESULT
-  RESULT=$(undisturbed)
+  local place
   for place in change left closed; do play leave $place; done
   for place in entering session communicator entered compare compared share committed; do
     play leave $place@2
@@ -61,21 +52,18 @@ test_deaths_in_a_leave() {
 }
 
 test_deaths_in_the_first_step() {
-  local place RESULT
-  RESULT=$(undisturbed)
+  local place
   for place in share bucket reduced committed compare; do play none $place; done
 }
 
 test_deaths_as_the_first_world_forms() {
-  local place RESULT
-  RESULT=$(undisturbed)
+  local place
   for place in loaded ready entering session communicator entered; do play none $place; done
 }
 
 # The last resort: what hangs in MPI is replaced, with the state that it had.
 test_a_process_that_hangs_replaces_itself() {
-  local place RESULT
-  RESULT=$(undisturbed)
+  local place
   export BELLOWS_FAULT_ACTION=hang CHANGE_TIMEOUT=2
   for place in left closed entering@2 session@2 communicator@2; do
     play repair $place
@@ -85,8 +73,6 @@ test_a_process_that_hangs_replaces_itself() {
 }
 
 test_all_may_hang_and_the_state_is_kept_in_memory() {
-  local RESULT
-  RESULT=$(undisturbed)
   export BELLOWS_FAULT_ACTION=hang CHANGE_TIMEOUT=2 TOKEN='' BELLOWS_FAULT_FILES=$PWD/hung.
   play repair session@2
   (($(grep -c '^loaded' trace) >= 5)) || fail "not all have replaced themselves"

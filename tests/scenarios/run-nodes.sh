@@ -3,25 +3,17 @@
 # Nodes are added to the allocation of a running job, and go from it: what bellows-broker asks of
 # bellows-run. Here the nodes are names only.
 export TIME_LIMIT=120
-. "$ROOT/tests/lib/launcher.sh"
+. "$ROOT/tests/lib/elastic.sh"
 
-export BELLOWS_CONTROL_DIR=$PWD/control
-ctl() { timeout -k 1 40 bellows "$@"; }
 ask() { "$ROOT/tests/lib/ask_launcher" "$BELLOWS_CONTROL_DIR/local-$LAUNCHER.sock" "$@"; }
-_steady() { [[ $(ctl status 2>/dev/null) == *": steady, epoch"* ]]; }
-_size_is() { [[ $(ctl status) == *": steady, epoch "*", $1 rank"* ]]; }
-begin() {
-  LIMIT=100 start --elastic 1-4 -n 2 --local-nodes 2 elastic_steps --steps 600 --bytes 1000 --work 5
-  wait_until 30 _steady
-}
-finish() {
-  expect_end 0
-  expect_contains "$OUT" "final step 600"
+job() { begin 1-4 -n 2 --local-nodes 2; }
+expect_result() {
+  finish
   expect_clean
 }
 
 test_nodes_come_with_ranks_and_go_when_they_have_left() {
-  begin
+  job
   expect_exit 0 ask add-nodes '{"nodes": [{"name": "x1", "cpus": 2, "ranks": 1, "job": ""}, {"name": "x2", "cpus": 2, "ranks": 1, "job": ""}]}'
   expect_matches "$OUT" '"added":\[\{"name":"x1","ranks":1\},\{"name":"x2","ranks":1\}\],"failed":\[\]'
   _size_is 4
@@ -35,12 +27,12 @@ test_nodes_come_with_ranks_and_go_when_they_have_left() {
   expect_exit 0 ctl resize +1
   expect_exit 0 ask add-nodes '{"nodes": [{"name": "x1", "cpus": 2, "ranks": 1, "job": ""}]}'
   expect_contains "$OUT" '"added":[{"name":"x1"'
-  finish
+  expect_result
 }
 
 test_ranks_leave_a_node_of_which_slurm_gives_notice() {
   local agent
-  begin
+  job
   expect_exit 0 ask add-nodes '{"nodes": [{"name": "x1", "cpus": 2, "ranks": 1, "job": "77"}]}'
   for agent in $(agents); do
     if tr '\0' '\n' <"/proc/$agent/environ" | grep -qx BELLOWS_NODE=x1; then break; fi
@@ -49,28 +41,27 @@ test_ranks_leave_a_node_of_which_slurm_gives_notice() {
   kill -TERM "$(pgrep -P "$agent")" "$agent"
   wait_until 20 _size_is 2
   expect_gone "$agent"
-  finish
+  expect_result
   expect_contains "$ERR" "Slurm is about to take node x1: its 1 ranks leave"
   expect_lacks "$ERR" "killed by"
 }
 
 test_nodes_that_slurm_has_taken_are_forgotten() {
-  begin
+  job
   expect_exit 0 ask add-nodes '{"nodes": [{"name": "x1", "cpus": 2, "ranks": 2, "job": ""}]}'
   expect_exit 0 ask remove-nodes '{"nodes": ["x1"], "gone": true}'
   wait_until 20 _size_is 2
   expect_lacks "$(ctl status --json)" '"name":"x1"'
   expect_exit 0 ask remove-nodes '{"nodes": ["unknown"]}'
   # (Its agent was killed, as Slurm does it, and has cleared nothing away.)
-  expect_end 0
-  expect_contains "$OUT" "final step 600"
+  finish
 }
 
 test_ranks_that_must_stay_keep_their_node() {
-  begin
+  job
   expect_exit 0 ask remove-nodes "{\"nodes\": [\"$(hostname)-0\", \"$(hostname)-1\"]}"
   expect_contains "$OUT" "0 of 2 ranks would stay"
-  finish
+  expect_result
 }
 
 test_elastic_auto_needs_an_elastic_job() {

@@ -2,19 +2,12 @@
 # shellcheck shell=bash
 # bellows-run is killed, the ranks of its elastic job go on, and another takes over.
 export TIME_LIMIT=300
-. "$ROOT/tests/lib/launcher.sh"
+. "$ROOT/tests/lib/elastic.sh"
 
-export BELLOWS_CONTROL_DIR=$PWD/control
-ctl() { timeout -k 1 "${LIMIT:-40}" bellows "$@"; }
-_steady() { [[ $(ctl status 2>/dev/null) == *": steady, epoch"* ]]; }
-_size_is() { [[ $(ctl status) == *": steady, epoch "*", $1 rank"* ]]; }
 FIRST='' AGENTS=()
-# begin STEPS MIN-MAX ARGUMENTS…: elastic_steps in the background, its first world standing.
-begin() {
-  local steps=$1
-  shift
-  LIMIT=100 start --elastic "$@" elastic_steps --steps "$steps" --bytes 100000 --work 5
-  wait_until 30 _steady
+# job ARGUMENTS…: as begin, for a launcher that will be lost.
+job() {
+  begin "$@"
   remember
 }
 remember() {
@@ -33,11 +26,9 @@ lose_launcher() {
 }
 # reattach ARGUMENTS…: another bellows-run, in the background as the first.
 reattach() { LIMIT=100 start --reattach "local-$FIRST" "$@"; }
-undisturbed() { launch -n 2 elastic_steps --steps "$1" --bytes 100000 --work 0 | tail -n 1; }
-# expect_result STEPS: the job ends in order with the state of an undisturbed run, and clean.
+# expect_result: the job ends in order, with the right state, and clean.
 expect_result() {
-  expect_end 0
-  expect_equal "$(tail -n 1 <<<"$OUT")" "$(undisturbed "$1")"
+  finish
   expect_nothing_left
 }
 expect_nothing_left() {
@@ -45,12 +36,8 @@ expect_nothing_left() {
   LAUNCHER=$FIRST expect_clean
   expect_equal "$(ls "$BELLOWS_CONTROL_DIR")" ""
 }
-rank_pid() { ctl status --json | python3 -c "
-import json, sys
-print(next(r['pid'] for r in json.load(sys.stdin)['ranks'] if r['rank'] == $1))"; }
-
 test_the_training_goes_on_and_is_taken_over() {
-  begin 800 1-4 -n 4 --local-nodes 2
+  job 1-4 -n 4 --local-nodes 2
   local ranks
   mapfile -t ranks < <(ranks)
   lose_launcher
@@ -60,19 +47,19 @@ test_the_training_goes_on_and_is_taken_over() {
   wait_until 20 _size_is 4
   expect_contains "$(ctl status)" "steady, epoch 1, 4 ranks"
   kill -0 "${ranks[@]}"
-  expect_result 800
+  expect_result
   expect_contains "$ERR" "took over job local-$FIRST: world 1, 4 ranks on 2 nodes"
 }
 
 test_a_job_can_be_taken_over_again_and_again() {
-  begin 1500 1-4 -n 3 --local-nodes 3
+  job 1-4 -n 3 --local-nodes 3
   local i
   for i in 1 2 3 4; do
     lose_launcher
     reattach
     wait_until 20 _size_is 3
   done
-  expect_result 1500
+  expect_result
 }
 
 # shellcheck disable=SC2016 # for the ranks' shell
@@ -108,99 +95,97 @@ test_ranks_that_write_much_in_the_gap_wait() {
 
 test_a_rank_that_dies_in_the_gap_is_repaired() {
   local victim
-  begin 1000 1-4 -n 4 --local-nodes 2
+  job 1-4 -n 4 --local-nodes 2
   victim=$(rank_pid 2)
   lose_launcher
   kill -KILL "$victim"
   reattach
   wait_until 30 _size_is 3
-  expect_result 1000
+  expect_result
   expect_contains "$ERR" "was killed by SIGKILL"
 }
 
 test_a_rank_that_dies_together_with_the_launcher_is_repaired() {
-  begin 1000 1-4 -n 4 --local-nodes 2
+  job 1-4 -n 4 --local-nodes 2
   lose_launcher "$(rank_pid 1)"
   reattach
   wait_until 30 _size_is 3
-  expect_result 1000
+  expect_result
 }
 
 test_a_repair_in_hand_is_done_anew() {
   local pause victim
   for pause in 0.003 0.01 0.03 0.06 0.1 0.15; do
-    begin 600 1-4 -n 4 --local-nodes 2
+    job 1-4 -n 4 --local-nodes 2
     victim=$(rank_pid 3)
     kill -KILL "$victim"
     sleep "$pause"
     lose_launcher
     reattach
     wait_until 40 _size_is 3
-    expect_result 600
+    expect_result
   done
 }
 
 test_an_agent_that_dies_in_the_gap_is_a_lost_node() {
-  begin 1000 1-4 -n 4 --local-nodes 2
+  job 1-4 -n 4 --local-nodes 2
   lose_launcher
   kill -KILL "${AGENTS[0]}"
   reattach
   wait_until 30 _size_is 2
-  expect_end 0
-  expect_equal "$(tail -n 1 <<<"$OUT")" "$(undisturbed 1000)"
+  finish
   expect_contains "$ERR" "was lost with its node"
   expect_equal "$(ls "$BELLOWS_CONTROL_DIR")" ""
 }
 
 test_an_agent_that_dies_together_with_the_launcher_is_a_lost_node() {
-  begin 1000 1-4 -n 4 --local-nodes 2
+  job 1-4 -n 4 --local-nodes 2
   lose_launcher "${AGENTS[1]}"
   reattach
   wait_until 30 _size_is 2
-  expect_end 0
-  expect_equal "$(tail -n 1 <<<"$OUT")" "$(undisturbed 1000)"
+  finish
 }
 
 test_a_stopped_agent_is_given_up_after_a_while() {
-  begin 1000 1-4 -n 4 --local-nodes 2
+  job 1-4 -n 4 --local-nodes 2
   lose_launcher
   kill -STOP "${AGENTS[0]}"
   reattach --start-timeout 2
   wait_until 30 _size_is 2
-  expect_end 0
+  finish
   expect_contains "$ERR" "no word from the agent on"
 }
 
 test_a_join_in_hand_is_done_or_dropped() {
   local pause
   for pause in 0 0.05 0.1 0.2 0.3 0.5 0.8; do
-    begin 1000 1-4 -n 2 --local-nodes 2
+    job 1-4 -n 2 --local-nodes 2
     ctl resize +1 --wait=0
     sleep "$pause"
     lose_launcher
     reattach
     wait_until 40 _steady
     expect_exit 0 ctl resize 4
-    expect_result 1000
+    expect_result
   done
 }
 
 test_a_node_on_its_way_is_received() {
-  begin 1500 1-4 -n 2 --local-nodes 3
+  job 1-4 -n 2 --local-nodes 3
   ctl resize +1 --on "$(hostname)-2" --wait=0
   lose_launcher
   reattach
   wait_until 40 _steady
   expect_exit 0 ctl resize 3 --on "$(hostname)-2"
   expect_matches "$(ctl status)" "$(hostname)-2"
-  expect_result 1500
+  expect_result
 }
 
 # A node was given up, and is in use again, when its first agent calls: not the one that is awaited.
 test_an_agent_that_was_given_up_does_not_come_back() {
   printf '#!/bin/sh\nbellows-agent &\nwait\n' >agent # which is out of the launcher's reach
   chmod +x agent
-  begin 1500 1-4 -n 2 --local-nodes 2 --silence-timeout 2 --agent "$PWD/agent"
+  job 1-4 -n 2 --local-nodes 2 --silence-timeout 2 --agent "$PWD/agent"
   local first second lost
   lost=$(hostname)-1
   first=$(ps -o ppid= -p "$(rank_pid 1)" | tr -d ' ')
@@ -217,31 +202,30 @@ test_an_agent_that_was_given_up_does_not_come_back() {
   wait_until 20 _size_is 2
   expect_equal "$(ps -o ppid= -p "$(rank_pid 1)" | tr -d ' ')" "$second"
   AGENTS+=("$first" "$second")
-  expect_end 0
-  expect_equal "$(tail -n 1 <<<"$OUT")" "$(undisturbed 1500)"
+  finish
   expect_gone "${AGENTS[@]}"
 }
 
 test_ranks_may_leave_afterwards() {
-  begin 1500 1-4 -n 4 --local-nodes 2
+  job 1-4 -n 4 --local-nodes 2
   lose_launcher
   reattach
   wait_until 40 _steady
   expect_exit 0 ctl leave --ranks 0,1
   expect_exit 0 ctl resize +1
-  expect_result 1500
+  expect_result
 }
 
 test_a_leave_in_hand_is_done_or_dropped() {
   local pause
   for pause in 0 0.02 0.05 0.1 0.2; do
-    begin 600 1-4 -n 4 --local-nodes 2
+    job 1-4 -n 4 --local-nodes 2
     ctl resize 2 --wait=0
     sleep "$pause"
     lose_launcher
     reattach
     wait_until 40 _steady
-    expect_result 600
+    expect_result
   done
 }
 
@@ -265,15 +249,18 @@ test_a_program_that_ends_in_the_gap_has_its_exit_code() {
 }
 
 test_a_training_that_ends_in_the_gap() {
-  begin 300 1-4 -n 2 --local-nodes 2
+  job 1-4 -n 2 --local-nodes 2
+  local ranks
+  mapfile -t ranks < <(ranks)
   lose_launcher
-  sleep 4
+  touch end
+  expect_gone "${ranks[@]}"
   reattach
-  expect_result 300
+  expect_result
 }
 
 test_nobody_comes_back() {
-  begin 1000000 1-4 --launcher-grace 2 -n 4 --local-nodes 2
+  job 1-4 --launcher-grace 2 -n 4 --local-nodes 2
   local ranks
   mapfile -t ranks < <(ranks)
   lose_launcher
@@ -287,7 +274,7 @@ test_nobody_comes_back() {
 }
 
 test_without_grace_the_ranks_end_at_once() {
-  begin 1000000 1-4 --launcher-grace 0 -n 2 --local-nodes 2
+  job 1-4 --launcher-grace 0 -n 2 --local-nodes 2
   expect_equal "$(compgen -G 'control/*.job')" ""
   local ranks
   mapfile -t ranks < <(ranks)
@@ -297,7 +284,7 @@ test_without_grace_the_ranks_end_at_once() {
 }
 
 test_a_living_launcher_keeps_its_job() {
-  begin 600 1-4 -n 2
+  job 1-4 -n 2
   expect_exit 1 launch --reattach "local-$FIRST"
   expect_contains "$ERR" "job local-$FIRST already has a bellows-run"
   kill -STOP "$LAUNCHER"
@@ -308,21 +295,21 @@ test_a_living_launcher_keeps_its_job() {
   rm "control/local-$FIRST.sock"
   expect_exit 1 launch --reattach "local-$FIRST"
   expect_contains "$ERR" "cannot listen on port"
-  expect_result 600
+  expect_result
 }
 
 test_the_second_of_two_is_refused() {
-  begin 1000 1-4 -n 2 --local-nodes 2
+  job 1-4 -n 2 --local-nodes 2
   lose_launcher
   reattach
   wait_until 20 _size_is 2
   expect_exit 1 launch --reattach "local-$FIRST"
   expect_contains "$ERR" "already has a bellows-run"
-  expect_result 1000
+  expect_result
 }
 
 test_signals_reach_the_ranks_afterwards() {
-  begin 1000000 1-4 -n 2 --local-nodes 2
+  job 1-4 -n 2 --local-nodes 2
   lose_launcher
   reattach
   wait_until 20 _size_is 2
@@ -349,7 +336,7 @@ test_what_cannot_be_taken_over_is_named() {
 
 # Somebody else has the port in the meantime, and refuses whoever calls.
 test_a_stranger_at_the_port_does_not_end_the_ranks() {
-  begin 1000 1-4 -n 2 --local-nodes 2
+  job 1-4 -n 2 --local-nodes 2
   local port stranger
   port=$(listening_port)
   lose_launcher
@@ -371,5 +358,5 @@ for i in range(20):
   reattach
   wait_until 20 _size_is 2
   expect_contains "$(ctl status)" "steady, epoch 1, 2 ranks"
-  expect_result 1000
+  expect_result
 }

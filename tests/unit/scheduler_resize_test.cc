@@ -6,6 +6,7 @@ namespace bellows::scheduler {
 namespace {
 
 using testing::Contains;
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
@@ -99,6 +100,37 @@ TEST_F(BrokerTest, WhatTheControllerForgetsIsAskedForAgain) {
   time.at(Seconds(5), [this] { cluster.forget_job(2); });
   time.at(Seconds(10), [this] { cluster.grants = true; });
   EXPECT_THAT(ask("+1").added, ElementsAre("n3"));
+}
+
+TEST_F(BrokerTest, AnExpansionThatTheControllerForgetsIsAskedForAgain) {
+  cluster.grants = false;
+  cluster.forgets_expansions = true;
+  time.at(Seconds(10), [this] {
+    cluster.grants = true;
+    cluster.forgets_expansions = false;
+  });
+  EXPECT_THAT(ask("+1").added, ElementsAre("n3"));
+  EXPECT_EQ(nodes_of(base), (std::vector<std::string>{"n1", "n2", "n3"}));
+  EXPECT_THAT(cluster.log, Contains("cancel 2"));
+}
+
+TEST_F(BrokerTest, ItIsNotAskedForForEver) {
+  cluster.forgets_expansions = true;
+  EXPECT_THAT(refusal("+1", 120), HasSubstr("it expands no job"));
+  expect_as_before();
+}
+
+TEST_F(BrokerTest, AJobThatGetsTheNumberOfAForgottenOneIsLetAlone) {
+  cluster.grants = false;
+  time.at(Seconds(5), [this] {
+    JobView& other = cluster.edit(2);
+    other.comment = "";
+    other.state = JobState::running;
+    other.nodes = {"n3"};
+  });
+  time.at(Seconds(10), [this] { cluster.grants = true; });
+  EXPECT_THAT(ask("+1").added, ElementsAre("n4"));
+  EXPECT_EQ(cluster.job(2).state, JobState::running);
 }
 
 TEST_F(BrokerTest, ANodeWhoseAgentDoesNotStartIsGivenBack) {
