@@ -18,8 +18,8 @@ KINDS = {
     "handover": 6,  # new ranks are asked for, and all others to leave
     "pause": 8,    # SIGSTOP a rank, and SIGCONT before anybody can hold it for dead
     "launcher": 6,  # kill -9 of bellows-run, and another takes over; ranks may die in between
-    "freeze": 2,   # SIGSTOP an agent: its ranks go on until its silence is noticed
-    "cut": 4,      # SIGSTOP an agent and its ranks, and SIGCONT, as a rule too late
+    "freeze": 6,   # SIGSTOP an agent: its ranks go on until its silence is noticed
+    "cut": 8,      # SIGSTOP an agent and its ranks, and SIGCONT, as a rule too late
 }
 
 # On a cluster: not the launcher, whose end is Slurm's for the job; but whole nodes.

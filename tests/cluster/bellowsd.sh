@@ -5,14 +5,14 @@
 # shellcheck disable=SC2016 # scripts for the job, not for this shell
 export TIME_LIMIT=150
 
-PROGRAMS=/bellows/$(realpath --relative-to="$ROOT" "$BUILD")
+. "$ROOT/tests/lib/elastic_job.sh"
 
 # daemon LINE…: starts bellowsd as Slurm's user on ctl, with these settings.
 daemon() {
   on ctl bash -c 'mkdir -p site; printf "%s\n" "$@" >site/bellowsd.conf' daemon \
     "address = ctl:7327" "user = slurm" "interval = 1" "pause = 0.2" "$@"
   on root@ctl rm -f /tmp/bellowsd.log
-  trap 'daemon_log; on ctl bash -c "tail -n 8 job-*.out"; end_daemon -KILL' EXIT  # what it said, for a test that fails
+  trap 'daemon_log; end_daemon -KILL' EXIT  # what it said, for a test that fails
   start_daemon
 }
 CONFIGURATION=/home/ember/site/bellowsd.conf
@@ -27,16 +27,11 @@ jobs_known() { on ctl env BELLOWSD_CONFIG=$CONFIGURATION bellows jobs; }
 _daemon_answers() { jobs_known >/dev/null 2>&1; }
 end_daemon() { on root@ctl pkill "$1" -x bellowsd || true; }
 
-# begin NODE SBATCH_ARGUMENT…: an elastic job of one node that goes on until `finish`; prints its id.
-begin() {
-  on ctl touch goes-on
-  on ctl env BELLOWS_BROKER_POLL=0.5 BELLOWSD_CONFIG=$CONFIGURATION sbatch --parsable --exclusive \
-    -N1 -w "$1" --elastic=1-4 --elastic-mode=turbo --output='job-%j.out' "${@:2}" --wrap \
-    "export PATH=$PROGRAMS/bin:$PROGRAMS/tests:\$PATH
-     exec bellows-run --elastic auto elastic_steps --steps 400 --bytes 4096 --work 250 --while goes-on"
+# elastic NODE: an elastic job that the daemon looks after, on one node first; its id is JOB.
+elastic() {
+  begin BELLOWSD_CONFIG=$CONFIGURATION -- -N1 -w "$1" --elastic=1-4 --elastic-mode=turbo -- --elastic auto
 }
-nodes_of() { on ctl squeue -h -j "$1" -o %D; }
-_has() { [[ $(nodes_of "$1") == "$2" ]]; }
+_has() { [[ $(nodes_of "$1" | wc -w) == "$2" ]]; }
 # await JOB NODES: until the job has so many nodes, with a rank on each.
 await() {
   wait_until 40 _has "$1" "$2"
@@ -47,22 +42,14 @@ _ranks_are() {
   host=$(on ctl squeue -h -j "$1" -o %B)
   [[ $(on "$host" bellows --job "$1" status 2>/dev/null) =~ :\ steady,\ epoch\ [0-9]+,\ $2\ rank ]]
 }
-finish() {
-  local job
-  on ctl rm -f goes-on
-  for job in "$@"; do
-    wait_job 60 "$job"
-    expect_equal "$(job_state "$job")" COMPLETED
-    expect_contains "$(on ctl cat "job-$job.out")" "final step 400"
-  done
-}
-
 test_two_jobs_share_and_the_queue_goes_first() {
   local one two rigid
   daemon "policy = fair"
-  one=$(begin n1)
+  elastic n1
+  one=$JOB
   await "$one" 4
-  two=$(begin n2) # n2 is one of those that the first has to give back
+  elastic n2
+  two=$JOB # n2 is one of those that the first has to give back
   await "$two" 2
   await "$one" 2
   expect_exit 0 jobs_known
@@ -84,7 +71,8 @@ test_two_jobs_share_and_the_queue_goes_first() {
 test_the_daemon_may_die_at_any_time() {
   local one
   daemon "policy = turbo"
-  one=$(begin n1)
+  elastic n1
+  one=$JOB
   await "$one" 4
   end_daemon -KILL
   # On its own again: the job yields to the queue as well.
@@ -106,10 +94,11 @@ _knows() { [[ $(jobs_known) == *"$1 "* ]]; }
 test_a_dry_run_changes_nothing() {
   local one
   daemon "policy = turbo" "dry-run = true"
-  one=$(begin n1)
+  elastic n1
+  one=$JOB
   await "$one" 1
   wait_until 20 _log_has "job $one: would grow by 3"
-  expect_equal "$(nodes_of "$one")" 1
+  expect_equal "$(nodes_of "$one")" n1
   # Operators may change any job, others their own.
   expect_exit 0 on root@ctl env BELLOWSD_CONFIG=$CONFIGURATION bellows --job "$one" resize --nodes=+1 \
     --operator

@@ -2,47 +2,12 @@
 # shellcheck shell=bash
 # Elastic jobs on a real Slurm: ranks, agents and nodes die, are cut off, come back, are added and
 # given back, and the job ends as if nothing had happened.
-# shellcheck disable=SC2016 # scripts for the job, not for this shell
 export TIME_LIMIT=180
 
-PROGRAMS=/bellows/$(realpath --relative-to="$ROOT" "$BUILD")
-# The steps take long while the file `goes-on` is there, and no time afterwards.
-STEPS=400
-WORK=250
+. "$ROOT/tests/lib/elastic_job.sh"
+RECORD=1
 
-# begin SBATCH_ARGUMENTS… -- BELLOWS_RUN_ARGUMENTS…: a job whose ranks go on until `finish`; its
-# first world stands. JOB is its id, HOST the node of its script.
-begin() {
-  local arguments=()
-  while [[ $1 != -- ]]; do
-    arguments+=("$1")
-    shift
-  done
-  shift
-  on ctl touch goes-on
-  JOB=$(submit --no-kill --output='job-%j.out' "${arguments[@]}" --wrap \
-    "export PATH=$PROGRAMS/bin:$PROGRAMS/tests:\$PATH
-    exec bellows-run --elastic 1-8 $* elastic_steps --steps $STEPS --bytes 4096 --work $WORK \
-      --while goes-on --record job-\$SLURM_JOB_ID.steps")
-  wait_until 40 _output_has "epoch 1: "
-  HOST=$(on ctl squeue -h -j "$JOB" -o %B)
-}
-output() { on ctl cat "job-$JOB.out"; }
-_output_has() { [[ $(output) == *"$1"* ]]; }
-# control ARGUMENTS…: bellows, where the job's bellows-run is.
-control() { on "$HOST" timeout 60 bellows --job "$JOB" "$@"; }
-# await_size RANKS: until a world of so many stands.
-await_size() { wait_until 40 _size_is "$1"; }
-_size_is() { [[ $(control status) =~ :\ steady,\ epoch\ [0-9]+,\ $1\ rank ]]; }
 ranks_on() { control status | awk -v node="$1" '$3 == node' | wc -l; }
-# finish: the job ends with 0 and the state of a run without any change.
-finish() {
-  on ctl rm goes-on
-  wait_job 90 "$JOB"
-  expect_equal "$(job_state "$JOB")" COMPLETED
-  expect_equal "$(output | grep '^final step')" \
-    "$(on ctl bellows-run -n 1 "$PROGRAMS/tests/elastic_steps" --steps "$STEPS" --bytes 4096 | tail -n 1)"
-}
 # expect_nothing_on NODE: neither processes nor folders of ours, in some seconds.
 expect_nothing_on() {
   wait_until 20 on "$1" bash -c \
@@ -61,7 +26,7 @@ expect_no_late_word() {
 
 test_ranks_and_agents_die_anywhere() {
   local node
-  begin -N3 --
+  begin -- -N3 -- --elastic 1-8
   on root@n3 pkill -KILL -x elastic_steps
   await_size 2
   expect_exit 0 control resize +1 --on n3
@@ -81,7 +46,7 @@ test_ranks_and_agents_die_anywhere() {
 }
 
 test_a_node_without_power_is_left_and_used_again() {
-  begin -N4 -- --silence-timeout 3
+  begin -- -N4 -- --elastic 1-8 --silence-timeout 3
   damage kill n4
   await_size 3
   # Not there: it is down.
@@ -95,7 +60,7 @@ test_a_node_without_power_is_left_and_used_again() {
 }
 
 test_a_node_that_slurm_has_given_up_comes_back_by_expansion() {
-  begin -N2 -w n1,n2 -- --silence-timeout 3
+  begin -- -N2 -w n1,n2 -- --elastic 1-8 --silence-timeout 3
   damage kill n2
   await_size 1
   wait_until 80 _has_nodes n1
@@ -109,7 +74,7 @@ test_a_node_that_slurm_has_given_up_comes_back_by_expansion() {
 
 test_a_node_cut_off_ends_its_own_ranks() {
   local node
-  begin -N4 -- --silence-timeout 3 --launcher-grace 12
+  begin -- -N4 -- --elastic 1-8 --silence-timeout 3 --launcher-grace 12
   # Back before its agent has given up: refused, or ended by Slurm if that is faster.
   damage cut n3
   await_size 3
@@ -127,7 +92,6 @@ test_a_node_cut_off_ends_its_own_ranks() {
   for node in n3 n4; do expect_nothing_on "$node"; done
 }
 
-_has_nodes() { [[ $(on ctl scontrol show hostnames "$(on ctl squeue -h -j "$JOB" -o %N)" | xargs) == "$*" ]]; }
 # expand NODE: the running job gets it, as docs/elastic.md says.
 expand() {
   local extra
@@ -135,10 +99,9 @@ expand() {
   extra=$(sed -n 's/.*Granted job allocation \([0-9]*\)$/\1/p' <<<"$ERR")
   expect_exit 0 on ctl scontrol update jobid="$extra" NumNodes=0
 }
-_is_idle() { [[ $(on ctl sinfo -h -p main -n "$1" -o %T) == idle ]]; }
 
 test_slurm_adds_a_node_and_gets_it_back() {
-  begin --exclusive -N2 -w n1,n2 --
+  begin -- -N2 -w n1,n2 -- --elastic 1-8
   expand n4
   expect_exit 0 control resize +2 --on n4
   expect_equal "$(ranks_on n4)" 2
@@ -158,7 +121,7 @@ test_slurm_adds_a_node_and_gets_it_back() {
 
 # Slurm does not requeue it by itself: with --no-kill it lets the job run on, without its script.
 test_a_job_that_loses_the_node_of_its_script_can_be_requeued() {
-  begin -N2 -w n1,n2 --requeue --open-mode=append -- --silence-timeout 3 --launcher-grace 3
+  begin -- -N2 -w n1,n2 --requeue --open-mode=append -- --elastic 1-8 --silence-timeout 3 --launcher-grace 3
   expect_equal "$HOST" n1
   damage kill n1
   wait_until 20 on n2 bash -c '! pgrep "bellows-agent|elastic_steps"'
@@ -173,11 +136,10 @@ test_a_job_that_loses_the_node_of_its_script_can_be_requeued() {
 }
 
 test_the_example_outlives_its_launcher() {
-  on ctl touch goes-on
+  on ctl rm -f end
   JOB=$(on ctl bash -c "PATH=$PROGRAMS/bin:$PROGRAMS/tests:\$PATH sbatch --parsable --output=job-%j.out \
-    /bellows/scripts/examples/elastic.sbatch elastic_steps --steps $STEPS --bytes 4096 --work $WORK --while goes-on")
-  wait_until 40 _output_has "epoch 1: 2 ranks"
-  HOST=$(on ctl squeue -h -j "$JOB" -o %B)
+    /bellows/scripts/examples/elastic.sbatch $STEPS")
+  began
   on "root@$HOST" pkill -KILL -x bellows-run
   wait_until 40 _output_has "took over job $JOB."
   on root@n2 pkill -KILL -x elastic_steps

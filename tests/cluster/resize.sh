@@ -2,68 +2,21 @@
 # shellcheck shell=bash
 # The allocation of a running job changes: bellows-broker asks Slurm for nodes and gives them back, by
 # request and by itself, while nodes, daemons and jobs come and go.
-# shellcheck disable=SC2016 # scripts for the job, not for this shell
 export TIME_LIMIT=120
 
-PROGRAMS=/bellows/$(realpath --relative-to="$ROOT" "$BUILD")
-STEPS=300
-WORK=250
+. "$ROOT/tests/lib/elastic_job.sh"
 
-# begin VARIABLE=VALUE… -- SBATCH_ARGUMENTS… -- BELLOWS_RUN_ARGUMENTS…: an elastic job that goes on until
-# `finish`; its first world stands. JOB is its id, HOST the node of its script.
-begin() {
-  local variables=(BELLOWS_BROKER_POLL=0.5 BELLOWS_BRICK_POLL=2) arguments=()
-  while [[ $1 != -- ]]; do
-    variables+=("$1")
-    shift
-  done
-  shift
-  while [[ $1 != -- ]]; do
-    arguments+=("$1")
-    shift
-  done
-  shift
-  on ctl touch goes-on
-  JOB=$(on ctl env "${variables[@]}" sbatch --parsable --no-kill --exclusive --output='job-%j.out' \
-    "${arguments[@]}" --wrap "export PATH=$PROGRAMS/bin:$PROGRAMS/tests:\$PATH
-    bellows-run $* elastic_steps --steps $STEPS --bytes 4096 --work $WORK --while goes-on
-    code=\$?
-    while [ \$code -gt 128 ]; do
-      bellows-run --reattach \$SLURM_JOB_ID
-      again=\$?
-      [ \$again -ne 3 ] || break
-      code=\$again
-    done
-    exit \$code")
-  wait_until 40 _output_has "epoch 1: "
-  HOST=$(on ctl squeue -h -j "$JOB" -o %B | head -n 1)
-}
-output() { on ctl cat "job-$JOB.out"; }
-evidence() {
-  echo "--- the job's output" && output | tail -n 60
-  echo "--- the queue" && on ctl squeue -o '%i %T %R %N %k'
-}
-_output_has() { [[ $(output) == *"$1"* ]]; }
-control() { on "$HOST" timeout 90 bellows --job "$JOB" "$@"; }
-nodes_of() { on ctl scontrol show hostnames "$(on ctl squeue -h -j "$1" -o %N)" | xargs; }
-_has_nodes() { [[ $(nodes_of "$JOB") == "$*" ]]; }
-_is_idle() { [[ $(on ctl sinfo -h -p main -n "$1" -o %T) == idle ]]; }
-_size_is() { [[ $(control status) =~ :\ steady,\ epoch\ [0-9]+,\ $1\ rank ]]; }
-await_size() { wait_until 40 _size_is "$1"; }
 # bricks: ids of the job's companions that have not ended.
 bricks() { on ctl squeue -h -o '%i %k' | awk -v base="$JOB" '/bellows (brick|expansion) of/ && $NF == base { print $1 }' | xargs; }
-_is_over() { [[ -z $(on ctl squeue -h -j "$JOB") ]]; }
-# _knows NAME: slurmctld would know the job of that name after a crash.
-_knows() { on root@ctl bash -c 'grep -q "$1" "$(scontrol show config | sed -n "s/^StateSaveLocation *= //p")/job_state"' - "$1"; }
-_is_waiting() { [[ $(bricks) ]]; }
 _no_bricks() { [[ -z $(bricks) ]]; }
-finish() {
-  on ctl rm goes-on
-  wait_until 60 _is_over
-  expect_equal "$(job_state "$JOB" | sort -u)" COMPLETED
-  expect_contains "$(output)" "final step $STEPS"
+_has_bricks() { [[ -n $(bricks) ]]; }
+# finish_all: the job ends as `finish` says, and its companions with it.
+finish_all() {
+  finish
   wait_until 10 _no_bricks
 }
+# _knows NAME: slurmctld would know the job of that name after a crash.
+_knows() { on root@ctl bash -c 'grep -q "$1" "$(scontrol show config | sed -n "s/^StateSaveLocation *= //p")/job_state"' - "$1"; }
 
 test_a_job_grows_and_shrinks_by_request() {
   begin -- -N2 -w n1,n2 -- --elastic 1-3
@@ -84,7 +37,7 @@ test_a_job_grows_and_shrinks_by_request() {
   expect_contains "$ERR" "runs the job's script"
   expect_exit '!0' on root@ctl runuser -u nobody -- bellows --job "$JOB" resize --nodes=+1
   expect_equal "$(nodes_of "$JOB")" "n1 n4"
-  finish
+  finish_all
 }
 
 test_what_is_not_granted_in_time_is_taken_back() {
@@ -114,12 +67,12 @@ test_what_is_not_granted_in_time_is_taken_back() {
   rigid=$(submit --exclusive -N2 -w n3,n4 --output=/dev/null --wrap "sleep 60")
   wait_job 20 "$rigid" RUNNING
   expect_exit 0 control resize --nodes=+1 --wait=0
-  wait_until 10 _is_waiting
+  wait_until 10 _has_bricks
   on root@ctl pkill -TERM slurmctld
   damage restart ctl
   on ctl scancel "$rigid"
   await_size 3
-  finish
+  finish_all
 }
 
 test_a_node_that_fails_as_it_comes_is_given_back() {
@@ -129,7 +82,7 @@ test_a_node_that_fails_as_it_comes_is_given_back() {
   expect_contains "$ERR" "n3 was given back"
   wait_until 10 _has_nodes n1 n2
   expect_exit 0 control resize --nodes=+n4
-  finish
+  finish_all
 }
 
 # brick: the job, on the fast nodes, gets a slow one in the partition whose jobs give way.
@@ -154,7 +107,7 @@ test_a_preempted_companion_costs_only_its_ranks() {
   wait_until 10 _no_bricks
   wait_job 40 "$rigid"
   expect_equal "$(job_state "$rigid")" COMPLETED
-  finish
+  finish_all
 }
 
 test_another_launcher_finds_the_companions_again() {
@@ -165,7 +118,7 @@ test_another_launcher_finds_the_companions_again() {
   expect_equal "$(bricks)" "$BRICK"
   expect_exit 0 control resize --nodes=-1
   wait_until 10 _no_bricks
-  finish
+  finish_all
 }
 
 test_no_companion_outlives_its_job() {
@@ -188,7 +141,6 @@ test_no_companion_outlives_its_job() {
   wait_until 20 _no_bricks
   on ctl scancel "$rigid"
 }
-_has_bricks() { [[ -n $(bricks) ]]; }
 
 test_a_component_of_a_het_job_grows() {
   begin BELLOWS_ELASTIC=1-4 -- -N1 -w n1 : --no-kill --exclusive -N1 -w n2 --
@@ -197,7 +149,7 @@ test_a_component_of_a_het_job_grows() {
   expect_equal "$(nodes_of "$((JOB + 1))")" "n2 n4"
   expect_exit 0 control resize --nodes=-n4
   expect_equal "$(nodes_of "$((JOB + 1))")" "n2"
-  finish
+  finish_all
 }
 
 test_turbo_takes_idle_nodes_and_yields_them() {
@@ -208,5 +160,5 @@ test_turbo_takes_idle_nodes_and_yields_them() {
   wait_job 20 "$rigid"
   expect_equal "$(job_state "$rigid")" COMPLETED
   await_size 4
-  finish
+  finish_all
 }
