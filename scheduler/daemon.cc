@@ -316,8 +316,12 @@ void Daemon::take_look(Look seen) {
   last_failure_ = seen.failure;
   const bool ok = seen.failure.empty();
   if (ok) {
+    const std::size_t jobs = seen.jobs.size(), nodes = seen.nodes.size();
     verify(seen);
     decide_all(std::move(seen));
+    const std::chrono::duration<double> took = Clock::now() - last_look_;
+    spdlog::debug("decided on {} elastic jobs, with {} jobs and {} nodes in all: {:.4f} s",
+                  jobs_.size(), jobs, nodes, took.count());
   }
   next_look_ = Clock::now() + settings_.interval;
   timer_.expires_at(*next_look_);

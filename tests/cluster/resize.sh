@@ -6,15 +6,6 @@ export TIME_LIMIT=120
 
 . "$ROOT/tests/lib/elastic_job.sh"
 
-# bricks: ids of the job's companions that have not ended.
-bricks() { on ctl squeue -h -o '%i %k' | awk -v base="$JOB" '/bellows (brick|expansion) of/ && $NF == base { print $1 }' | xargs; }
-_no_bricks() { [[ -z $(bricks) ]]; }
-_has_bricks() { [[ -n $(bricks) ]]; }
-# finish_all: the job ends as `finish` says, and its companions with it.
-finish_all() {
-  finish
-  wait_until 10 _no_bricks
-}
 # _knows NAME: slurmctld would know the job of that name after a crash.
 _knows() { on root@ctl bash -c 'grep -q "$1" "$(scontrol show config | sed -n "s/^StateSaveLocation *= //p")/job_state"' - "$1"; }
 

@@ -68,6 +68,15 @@ finish() {
       --bytes 4096 --steps "$(cut -d ' ' -f 3 <<<"$last")" | tail -n 1)"
   done
 }
+# bricks: ids of the job's companions that have not ended.
+bricks() { on ctl squeue -h -o '%i %k' | awk -v base="$JOB" '/bellows (brick|expansion) of/ && $NF == base { print $1 }' | xargs; }
+_no_bricks() { [[ -z $(bricks) ]]; }
+_has_bricks() { [[ -n $(bricks) ]]; }
+# finish_all: the job ends as `finish` says, and its companions with it.
+finish_all() {
+  finish
+  wait_until 10 _no_bricks
+}
 # What tests/run shows of a test that has failed.
 evidence() {
   echo "--- output of job $JOB" && output | tail -n 60
