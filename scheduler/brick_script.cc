@@ -7,6 +7,8 @@ namespace bellows::scheduler {
 namespace {
 
 constexpr std::chrono::minutes kYear{365 * 24 * 60};
+constexpr const char* kEndName = "USR1";  // of kBrickEnd
+static_assert(kBrickEnd == SIGUSR1);
 
 }  // namespace
 
@@ -17,11 +19,20 @@ std::string brick_script(const JobView& base, std::chrono::seconds interval) {
          "# Holds nodes for job " +
          job +
          ", for as long as that runs.\n"
-         // Before a kill Slurm sends SIGTERM: the time until then is the ranks'.
+         // Before a kill Slurm sends SIGTERM: the time until then is the ranks'. When they have left
+         // the broker says so, or a cancelled brick would keep its node for Slurm's KillWait.
+         "sleeps=\n"
          "trap '' TERM\n"
-         "while sleep $((" +
+         "trap '[ -z \"$sleeps\" ] || kill -KILL \"$!\"; exit 0' " +
+         kEndName +
+         "\n"
+         "while :; do\n"
+         "  sleeps=yes\n"
+         "  sleep $((" +
          seconds + " + $$ % " + std::to_string(std::max<long>(interval.count() / 5, 0) + 1) +
-         ")); do\n"
+         ")) &\n"
+         "  wait \"$!\" || exit 0\n"
+         "  sleeps=\n"
          "  state=$(scontrol show job " +
          job +
          " 2>&1)\n"

@@ -3,12 +3,17 @@
 // whatever has become of everybody else.
 #pragma once
 
+#include <signal.h>
+
 #include <chrono>
 #include <string>
 
 #include "scheduler/cluster.h"
 
 namespace bellows::scheduler {
+
+/// The signal at which the script ends at once. SIGTERM does not end it.
+constexpr int kBrickEnd = SIGUSR1;
 
 /// Looks every `interval` (and up to a fifth more, so that not all bricks ask at once) whether the
 /// base runs, with no restart in between; a controller that does not answer is no reason to end.

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <mutex>
 
+#include "scheduler/brick_script.h"
 #include "scheduler/node_list.h"
 #include "scheduler/slurm_views.h"
 
@@ -237,6 +238,9 @@ class SlurmCluster final : public Cluster {
   }
 
   void cancel(JobId id) override {
+    // slurmd begins with SIGTERM, which a brick's script ignores, and waits for KillWait. (Jobs that
+    // have no script, or not yet, refuse the signal, or end by it.)
+    slurm_kill_job(id, kBrickEnd, KILL_JOB_BATCH);
     if (slurm_kill_job(id, SIGKILL, 0) == SLURM_SUCCESS) return;
     const int error = errno;
     if (kind_of(error) != Kind::unknown_job) fail("cannot cancel job " + number_text(id), error);

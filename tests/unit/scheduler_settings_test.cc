@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What users and Slurm write: sizes, lists of nodes, the job's variables, the script of a brick.
+// What users and Slurm write: sizes, lists of nodes, the job's variables.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "protocol/elastic_settings.h"
-#include "scheduler/brick_script.h"
 #include "scheduler/node_list.h"
 #include "scheduler/size_request.h"
 
@@ -72,27 +71,6 @@ TEST(ElasticVariables, GivePlacesForCompanions) {
 TEST(ElasticVariables, NameModes) {
   EXPECT_EQ(protocol::parse_elastic_mode("turbo"), protocol::ElasticMode::turbo);
   EXPECT_THROW(protocol::parse_elastic_mode("fast"), protocol::BadSetting);
-}
-
-// The script is run by a real shell in the cluster tests.
-TEST(Bricks, LookForTheirBase) {
-  JobView base;
-  base.id = 4711;
-  base.restarts = 2;
-  const std::string script = brick_script(base, std::chrono::seconds(20));
-  EXPECT_THAT(script, HasSubstr("scontrol show job 4711"));
-  EXPECT_THAT(script, HasSubstr("Restarts=2"));
-  EXPECT_THAT(script, HasSubstr("20 + $$ % 5"));
-}
-
-TEST(Bricks, EndBeforeTheirBase) {
-  JobView base;
-  const Time now{std::chrono::seconds(1000)};
-  EXPECT_EQ(brick_limit(base, now).count(), 365 * 24 * 60);
-  base.end = now + std::chrono::seconds(119);
-  EXPECT_EQ(brick_limit(base, now).count(), 1);
-  base.end = now - std::chrono::seconds(1);
-  EXPECT_EQ(brick_limit(base, now).count(), 0);
 }
 
 }  // namespace
