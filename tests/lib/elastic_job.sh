@@ -8,6 +8,7 @@
 PROGRAMS=/bellows/$(realpath --relative-to="$ROOT" "$BUILD")
 # What the ranks of a job run: it ends after the step in which the file `end` is found.
 STEPS="elastic_steps --steps 100000000 --bytes 4096 --work 250 --end end"
+STANDS="epoch 1: " # what it prints in its first world
 
 # begin VARIABLE=VALUE… -- SBATCH_ARGUMENTS… -- BELLOWS_RUN_ARGUMENTS…: submits a job; its first world
 # stands. JOB is its id, HOST the node of its script. RECORD=1 has it write job-ID.steps.
@@ -42,7 +43,7 @@ begin() {
 }
 # began: waits for the first world of JOB.
 began() {
-  wait_until 40 _output_has "epoch 1: "
+  wait_until 40 _output_has "$STANDS"
   HOST=$(on ctl squeue -h -j "$JOB" -o %B | head -n 1)
 }
 output() { on ctl cat "job-${1:-$JOB}.out"; }
