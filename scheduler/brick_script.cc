@@ -19,8 +19,8 @@ std::string brick_script(const JobView& base, std::chrono::seconds interval) {
          "# Holds nodes for job " +
          job +
          ", for as long as that runs.\n"
-         // Before a kill Slurm sends SIGTERM: the time until then is the ranks'. When they have left
-         // the broker says so, or a cancelled brick would keep its node for Slurm's KillWait.
+         // Before a kill Slurm sends SIGTERM: the time until then is the ranks'. When they have
+         // left the broker says so, or a cancelled brick would keep its node for Slurm's KillWait.
          "sleeps=\n"
          "trap '' TERM\n"
          "trap '[ -z \"$sleeps\" ] || kill -KILL \"$!\"; exit 0' " +

@@ -238,8 +238,8 @@ class SlurmCluster final : public Cluster {
   }
 
   void cancel(JobId id) override {
-    // slurmd begins with SIGTERM, which a brick's script ignores, and waits for KillWait. (Jobs that
-    // have no script, or not yet, refuse the signal, or end by it.)
+    // slurmd begins with SIGTERM, which a brick's script ignores, and waits for KillWait. (Jobs
+    // that have no script, or not yet, refuse the signal, or end by it.)
     slurm_kill_job(id, kBrickEnd, KILL_JOB_BATCH);
     if (slurm_kill_job(id, SIGKILL, 0) == SLURM_SUCCESS) return;
     const int error = errno;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// many_brokers PORT JOBS [SECONDS]: the brokers of so many elastic jobs, each with its connection to
-// the bellowsd at PORT of this machine and its own seal of MUNGE's, in one process (and thread). Each
-// does at once what it is ordered. Prints the seconds from the first connection until all have had
-// their order; goes on to report for SECONDS more.
+// many_brokers PORT JOBS [SECONDS]: the brokers of so many elastic jobs, each with its connection
+// to the bellowsd at PORT of this machine and its own seal of MUNGE's, in one process (and thread).
+// Each does at once what it is ordered. Prints the seconds from the first connection until all have
+// had their order; goes on to report for SECONDS more.
 #include <signal.h>
 #include <spdlog/spdlog.h>
 #include <unistd.h>

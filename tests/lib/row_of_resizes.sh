@@ -4,6 +4,8 @@
 # of them (10). After each, what Slurm, sinfo and bellows say of its nodes must be the same, and what
 # the answer made it. SEED=NUMBER plays the same requests again.
 # shellcheck disable=SC2154 # HOST, OUT, … are the test's
+# shellcheck disable=SC2086,SC2046 # lists of nodes are words
+# shellcheck disable=SC2016 # scripts for the nodes
 
 ALL="n1 n2 n3 n4"
 HELD=''   # the job's nodes, in order

@@ -65,8 +65,8 @@ int children(pid_t process) {
   return count;
 }
 
-// As slurmd does with a job that is cancelled: SIGTERM to all of its processes, and then nothing for
-// as long as KillWait says.
+// As slurmd does with a job that is cancelled: SIGTERM to all of its processes, and then nothing
+// for as long as KillWait says.
 TEST(Bricks, EndByTheBrokersSignalAndNotBySlurmsWarning) {
   JobView base;
   base.id = 4711;
