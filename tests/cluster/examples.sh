@@ -34,6 +34,14 @@ expect_resumed() {
   wait_job 20 "$JOB"
   expect_exit 0 on ctl bellows-ckpt verify "checkpoints/$JOB"
 }
+# expect_undisturbed: the newest checkpoint is that of one rank which has made as many steps.
+expect_undisturbed() {
+  expect_exit 0 on ctl bash -c "cd checkpoints/$JOB && OMP_NUM_THREADS=1 $PROGRAMS/bin/bellows-run -n 1 bellows-train \
+    --model mlp --data fashion-mnist:/home/ember/tiny/mnist --steps $(step_saved) --evaluate-every 0 \
+    --checkpoint-every 1000000 --checkpoint-dir undisturbed"
+  expect_exit 0 on ctl bash -c "cd checkpoints/$JOB && bellows-ckpt diff --only parameters/ --tolerance 1e-3 \
+    . undisturbed"
+}
 _trains() { output | grep -q '^pass '; }
 # trains: waits for the first pass of JOB; HOST is the node of its script.
 trains() {
@@ -65,6 +73,7 @@ test_elastic() {
   expect_resumed
   expect_matches "$(output)" "join: 3 ranks after step [0-9]+"
   expect_matches "$(output)" "leave: 2 ranks after step [0-9]+"
+  expect_undisturbed
 }
 
 test_heterogeneous() {
