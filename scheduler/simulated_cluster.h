@@ -50,9 +50,9 @@ class SimulatedCluster final : public Cluster {
 
   ClusterRules settings{
       .name = "simulated", .expansion = true, .kill_wait = std::chrono::seconds(5)};
-  bool grants = true;          // false: everybody waits
-  bool reachable = true;       // false: no call comes through
-  bool loses_answers = false;  // calls are done, and then fail as if nobody had heard them
+  bool grants = true;               // false: everybody waits
+  bool reachable = true;            // false: no call comes through
+  bool loses_answers = false;       // calls are done, and then fail as if nobody had heard them
   bool forgets_expansions = false;  // what is to expand a job is granted, and cannot be merged
   std::string refuses_expansion, refuses_bricks;  // "" or why
   std::vector<std::string> log;                   // "cancel 7", "shrink 1 n1,n2", "merge 1 8", …

@@ -57,20 +57,28 @@ test_fixed() {
 }
 
 test_elastic() {
+  local follower
   example elastic
   trains
+  on ctl bellows --job="$JOB" events --follow --json >followed &
+  follower=$!
   expect_equal "$(on ctl squeue -h -j "$JOB" -o '%D %P')" "2 main"
   expect_exit 0 on ctl bellows --job="$JOB" resize --nodes=+1
   expect_contains "$OUT" "joined by expansion"
   await_size 3
-  expect_exit 0 on ctl bellows --job="$JOB" resize --nodes=-1
-  expect_contains "$OUT" "given back"
+  expect_exit 0 on ctl srun --jobid="$JOB" --elastic-resize=2 --elastic-wait true
   await_size 2
+  expect_exit 0 on ctl bellows --job="$JOB" events
+  expect_matches "$OUT" " asked .* join .* granted .* n3 .* asked .* leave .* returned .* n3 "
   # Its own node and process are nothing special.
   on "root@$HOST" pkill -KILL -x bellows-run
   wait_until 40 _output_has "took over job $JOB."
   on ctl scancel --signal=TERM "$JOB"
+  wait "$follower" || fail "bellows events --follow ended with $?"
+  expect_contains "$(tail -n 1 followed)" '"kind":"end"'
   expect_resumed
+  expect_exit 0 on ctl bellows events --file="events-$JOB.jsonl"
+  expect_matches "$OUT" " start .* granted .* returned .* reattach .* notice .* end .* exit code 85.* start "
   expect_matches "$(output)" "join: 3 ranks after step [0-9]+"
   expect_matches "$(output)" "leave: 2 ranks after step [0-9]+"
   expect_undisturbed
@@ -103,6 +111,8 @@ test_companions() {
   rigid=$(submit --exclusive -N2 -C slow --output=/dev/null --wrap "sleep 1")
   await_size 2
   expect_lacks "$(output)" "killed by SIG"
+  expect_exit 0 control events
+  expect_matches "$OUT" " notice .* (n2|n4) +Slurm is about to take node "
   wait_job 40 "$rigid"
   expect_equal "$(job_state "$rigid")" COMPLETED
   finish

@@ -6,7 +6,6 @@ namespace bellows::scheduler {
 namespace {
 
 using testing::Contains;
-using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
