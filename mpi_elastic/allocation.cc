@@ -217,11 +217,11 @@ void take_elastic_bounds(RunOptions& options, const Allocation& allocation) {
         "is not set): give --elastic=MIN-MAX ranks");
   }
   const int per_node = most_ranks_on_a_node(place_ranks(allocation, options));
-  options.elastic = {settings->least * per_node, settings->most * per_node};
+  options.elastic = {settings->nodes.least * per_node, settings->nodes.most * per_node};
   options.on_failure = OnFailure::go_on;
   if (options.ranks && *options.ranks > options.elastic->second) {
     throw AllocationError("-n " + std::to_string(*options.ranks) + " is more than the " +
-                          std::to_string(settings->most) + " nodes of BELLOWS_ELASTIC allow");
+                          std::to_string(settings->nodes.most) + " nodes of BELLOWS_ELASTIC allow");
   }
 }
 

@@ -276,7 +276,9 @@ void Coordinator::end_rank(std::uint64_t member, RankEnd end) {
     if (!rest.empty()) output_.write(stream, rest, nullptr);
   }
   const bool failed = is_failure(end);
-  const MemberState before = membership_.member(member)->state;
+  MemberState before = membership_.member(member)->state;
+  // One that has not heard that it may go has ended for reasons of its own.
+  if (leave_untold_.erase(member) > 0) before = MemberState::running;
   membership_.end_member(member, failed ? MemberState::dead : MemberState::finished);
   // One that never was in the world, or left it while others went on, does not speak for the job.
   if (before != MemberState::joining && before != MemberState::leaving) outcome_.add(end);
@@ -353,7 +355,9 @@ void Coordinator::agent_lost(const std::string& node, const std::string& reason)
   membership_.lose_node(node);
   lost_nodes_.insert(node);
   keep_record();
-  if (state_ == State::running) answer_waiting();
+  if (state_ != State::running) return;
+  enter_when_registered();  // if it was the last one that was waited for, and none of its ranks is
+  answer_waiting();
 }
 
 void Coordinator::agent_process_ended(const std::string& node, const std::string& how) {

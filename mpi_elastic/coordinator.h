@@ -106,6 +106,7 @@ class Coordinator {
   void change_world(const std::string& cause, bool urgent);
   void declare_world();
   void epoch_registered(const std::string& node, const Message& message);
+  void enter_when_registered();
   void enter_world();
   void member_entered(const Message& message);
   void world_stands();

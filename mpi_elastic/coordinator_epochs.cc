@@ -114,8 +114,13 @@ void Coordinator::epoch_registered(const std::string& node, const Message& messa
     return;
   }
   unregistered_.erase(node);
+  enter_when_registered();
+}
+
+void Coordinator::enter_when_registered() {
+  if (state_ != State::running || phase_ != Phase::registering || !unregistered_.empty()) return;
   // After another death nobody should go where it cannot form.
-  if (unregistered_.empty() && !(declare_planned_ && urgent_)) enter_world();
+  if (!(declare_planned_ && urgent_)) enter_world();
 }
 
 void Coordinator::enter_world() {
@@ -217,6 +222,7 @@ void Coordinator::on_phase_limit() {
     for (const std::string& node : std::set<std::string>(unregistered_)) {
       links_.drop(node, "its agent does not take part in a change of the world");
     }
+    await_phase();
     return;
   }
   if (phase_ != Phase::entering) return;

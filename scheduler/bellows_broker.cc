@@ -85,7 +85,7 @@ BrokerSettings settings_for(const Options& options) {
   BrokerSettings settings;
   settings.base = options.slurm_job;
   if (const auto said = protocol::elastic_settings()) {
-    settings.bounds = {said->least, said->most, said->step};
+    settings.bounds = said->nodes;
     settings.mode = said->mode;
     settings.companions = said->companions;
     try {

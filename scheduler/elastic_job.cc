@@ -12,7 +12,7 @@ using protocol::ProtocolError;
 
 namespace {
 
-constexpr std::int64_t kMostNodes = 100'000;
+using protocol::kMostNodes;
 constexpr std::size_t kMostSpeeds = 1000;
 constexpr std::size_t kLongestName = 256;
 

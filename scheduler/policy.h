@@ -10,16 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "protocol/elastic_values.h"
 #include "scheduler/cluster.h"
 
 namespace bellows::scheduler {
 
-/// In nodes. Sizes are `least` plus multiples of `step`, and `most`.
-struct Bounds {
-  int least = 1;
-  int most = 100'000;
-  int step = 1;
-};
+using protocol::Bounds;  // in nodes
 
 /// The largest allowed size that is at most `wanted`, but at least `bounds.least`.
 int allowed_size(const Bounds& bounds, int wanted);

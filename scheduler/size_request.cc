@@ -3,18 +3,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <stdexcept>
 
+#include "protocol/elastic_values.h"
 #include "scheduler/node_list.h"
 
 namespace bellows::scheduler {
-namespace {
-
-constexpr int kMostNodes = 100'000;
-
-}  // namespace
-
 SizeRequest parse_size_request(const std::string& text) {
   const std::string form = ": must be N, +N or -N nodes, or names of nodes, such as n1,n[3-4]";
   SizeRequest request;
@@ -25,11 +19,10 @@ SizeRequest parse_size_request(const std::string& text) {
   const auto digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
   if (rest.empty()) throw std::invalid_argument("'" + text + "'" + form);
   if (std::ranges::all_of(rest, digit)) {
-    const auto [after, failed] =
-        std::from_chars(rest.data(), rest.data() + rest.size(), request.number);
-    if (failed != std::errc() || request.number < 1 || request.number > kMostNodes) {
-      throw std::invalid_argument("'" + text + "': must be from 1 to " +
-                                  std::to_string(kMostNodes) + " nodes");
+    try {
+      request.number = protocol::parse_number(rest, 1, protocol::kMostNodes);
+    } catch (const protocol::ValueError& wrong) {
+      throw std::invalid_argument(std::string(wrong.what()) + " nodes");
     }
     return request;
   }

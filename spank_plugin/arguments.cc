@@ -41,7 +41,7 @@ bool parse_bellows(std::string_view value, Arguments& arguments) {
 }
 
 bool parse_default_mode(std::string_view value, Arguments& arguments) {
-  arguments.mode = parse_mode(value);
+  arguments.mode = text(parse_mode(value));
   return true;
 }
 

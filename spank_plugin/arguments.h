@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "spank_plugin/elastic_values.h"
+#include "protocol/elastic_values.h"
 
 namespace bellows::spank {
+
+using namespace protocol;  // the values
 
 struct Arguments {
   /// Whether to remove what a job that died left on its nodes.

@@ -57,12 +57,12 @@ void check_submission(const GivenOptions& given, const Submission& submission,
                          "=MIN-MAX[:STEP]");
   }
   const Bounds bounds = parse_bounds(*given[OptionId::elastic]);
-  if (bounds.max > arguments.max_nodes)
+  if (bounds.most > arguments.max_nodes)
     throw ValueError("--elastic=" + bounds.text() + ": MAX is above the limit of this cluster, " +
                      std::to_string(arguments.max_nodes) + " nodes");
   if (submission.partitions) {
     const int limit = limit_of_any(arguments, *submission.partitions);
-    if (bounds.max > limit)
+    if (bounds.most > limit)
       throw ValueError("--elastic=" + bounds.text() + ": MAX is above the limit of partition " +
                        printable(*submission.partitions) + ", " + std::to_string(limit) + " nodes");
   }
@@ -73,23 +73,23 @@ void check_submission(const GivenOptions& given, const Submission& submission,
                      (submission.nodes->max == submission.nodes->min
                           ? ""
                           : "-" + std::to_string(submission.nodes->max)) +
-                     " is not within MIN and MAX; begin with " + std::to_string(bounds.min) +
-                     " to " + std::to_string(bounds.max) + " nodes");
+                     " is not within MIN and MAX; begin with " + std::to_string(bounds.least) +
+                     " to " + std::to_string(bounds.most) + " nodes");
 }
 
 Admitted admit(const Bounds& bounds, const StartedJob& job, const Arguments& arguments) {
   Admitted admitted;
   admitted.bounds = bounds;
   const int limit = node_limit(arguments, job.partition);
-  if (bounds.min > limit) {
+  if (bounds.least > limit) {
     admitted.bounds.reset();
     admitted.note = "--elastic=" + bounds.text() + ": partition " + printable(job.partition) +
                     " allows elastic jobs " + std::to_string(limit) +
                     " nodes, fewer than MIN; the job keeps the size it has";
     return admitted;
   }
-  if (bounds.max > limit) {
-    admitted.bounds->max = limit;
+  if (bounds.most > limit) {
+    admitted.bounds->most = limit;
     admitted.note = "--elastic=" + bounds.text() + ": partition " + printable(job.partition) +
                     " allows elastic jobs " + std::to_string(limit) + " nodes; now " +
                     admitted.bounds->text();

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # spank_bellows.so. It is loaded into srun, sbatch, slurmd and slurmstepd, so it needs neither MPI nor
 # a C++ run-time of the system's, and exports nothing but what Slurm looks for.
-spank_plugin_SOURCES := $(addprefix spank_plugin/,arguments.cc checks.cc command_line.cc \
-  elastic_values.cc environment.cc leftovers.cc options.cc resize_request.cc)
+spank_plugin_SOURCES := protocol/elastic_values.cc $(addprefix spank_plugin/,arguments.cc checks.cc \
+  command_line.cc environment.cc leftovers.cc options.cc resize_request.cc)
 $(call library,spank_plugin,$(spank_plugin_SOURCES))
 
 # These need Slurm.

@@ -9,6 +9,10 @@ namespace {
 constexpr const char* kDefaultWait = "60";
 
 std::string bounds_text(std::string_view text) { return parse_bounds(text).text(); }
+std::string mode_text(std::string_view text) { return protocol::text(parse_mode(text)); }
+std::string companions_text(std::string_view text) {
+  return protocol::text(parse_companions(text));
+}
 std::string grace_text(std::string_view text) {
   return std::to_string(parse_number(text, 0, kLongestGrace));
 }
@@ -24,7 +28,7 @@ constexpr Option kOptions[kOptionCount] = {
      TakesValue::yes, "BELLOWS_ELASTIC", bounds_text},
     {OptionId::mode, "elastic-mode", "turbo|economic|manual", "",
      "who decides: turbo takes idle nodes, economic those that pay, manual waits for requests",
-     TakesValue::yes, "BELLOWS_ELASTIC_MODE", parse_mode},
+     TakesValue::yes, "BELLOWS_ELASTIC_MODE", mode_text},
     {OptionId::policy_args, "elastic-policy-args", "NAME=VALUE[,...]", "as gain=0.2,settle=60",
      "settings of the policy behind the mode", TakesValue::yes, "BELLOWS_ELASTIC_POLICY_ARGS",
      parse_policy_args},
@@ -33,8 +37,9 @@ constexpr Option kOptions[kOptionCount] = {
      "BELLOWS_ELASTIC_GRACE", grace_text},
     {OptionId::companions, "elastic-het", "KEY=VALUE[,...][;...]",
      "as 'partition=spot,max=4;partition=gpu,gres=gpu:1'",
-     "where the job may have companion allocations: partition, qos, features, gres, max (nodes)",
-     TakesValue::yes, "BELLOWS_ELASTIC_HET", parse_companions},
+     "where the job may have companion allocations: partition, qos, features, gres, account, max "
+     "(nodes)",
+     TakesValue::yes, "BELLOWS_ELASTIC_HET", companions_text},
     {OptionId::resize, "elastic-resize", "N|+N|-N|NODELIST", "nodes: 6, +2, -2 or n[1-4]",
      "srun: have the running elastic job changed to N nodes, by N, or to have these nodes",
      TakesValue::yes, nullptr, parse_resize},

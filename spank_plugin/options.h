@@ -9,9 +9,11 @@
 #include <string>
 #include <string_view>
 
-#include "spank_plugin/elastic_values.h"
+#include "protocol/elastic_values.h"
 
 namespace bellows::spank {
+
+using namespace protocol;  // the values
 
 enum class OptionId { elastic, mode, policy_args, grace, companions, resize, wait };
 inline constexpr std::size_t kOptionCount = 7;

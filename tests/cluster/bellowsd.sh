@@ -64,7 +64,7 @@ test_two_jobs_share_and_the_queue_goes_first() {
   wait_job 30 "$rigid"
   await "$one" 2
   await "$two" 2
-  finish "$one" "$two"
+  finish_jobs "$one" "$two"
   end_daemon -TERM
 }
 
@@ -86,7 +86,7 @@ test_the_daemon_may_die_at_any_time() {
   # Somebody else's orders: nobody but the owner and operators.
   expect_exit 0 on root@ctl env BELLOWSD_CONFIG=$CONFIGURATION bellows jobs --json
   expect_contains "$OUT" "\"job\":$one"
-  finish "$one"
+  finish_jobs "$one"
   end_daemon -TERM
 }
 _knows() { [[ $(jobs_known) == *"$1 "* ]]; }
@@ -115,7 +115,7 @@ test_a_dry_run_changes_nothing() {
   on ctl bash -c 'sed -i -e "/best/d" -e s/true/false/ site/bellowsd.conf'
   end_daemon -HUP
   await "$one" 4
-  finish "$one"
+  finish_jobs "$one"
   end_daemon -TERM
 }
 test_a_job_that_stands_alone_follows_the_cluster_by_itself() {

@@ -15,6 +15,7 @@ finish_all() {
   finish
   wait_until 10 _no_bricks
 }
+# shellcheck disable=SC2016 # for the shell there
 # _knows NAME: slurmctld would know the job of that name after a crash.
 _knows() { on root@ctl bash -c 'grep -q "$1" "$(scontrol show config | sed -n "s/^StateSaveLocation *= //p")/job_state"' - "$1"; }
 

@@ -31,7 +31,7 @@ fuzz_target = $(eval $(call fuzz_rule,$(1),$(2),$(3)))
 
 ifeq ($(PLUGIN),yes)
 $(call fuzz_target,options,$(addprefix spank_plugin/,arguments.cc checks.cc command_line.cc \
-  elastic_values.cc options.cc),)
+  options.cc) protocol/elastic_values.cc,)
 endif
 $(call fuzz_target,message,protocol/message.cc,$(BOOST_LIBS))
 

@@ -52,9 +52,10 @@ void try_value(const Option& option, const std::string& text) {
 void try_bounds(const std::string& text, const Arguments& arguments) {
   is_refused<ValueError>([&] {
     const Bounds bounds = parse_bounds(text);
-    require(1 <= bounds.min && bounds.min <= bounds.max && bounds.step >= 1, "bounds are in order");
-    const Admitted admitted = admit(bounds, StartedJob{bounds.max, "p"}, arguments);
-    require(!admitted.bounds || admitted.bounds->max <= node_limit(arguments, "p"),
+    require(1 <= bounds.least && bounds.least <= bounds.most && bounds.step >= 1,
+            "bounds are in order");
+    const Admitted admitted = admit(bounds, StartedJob{bounds.most, "p"}, arguments);
+    require(!admitted.bounds || admitted.bounds->most <= node_limit(arguments, "p"),
             "limits are kept");
   });
 }

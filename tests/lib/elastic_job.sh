@@ -56,11 +56,13 @@ _size_is() { [[ $(control status) =~ :\ steady,\ epoch\ [0-9]+,\ $1\ rank ]]; }
 # await_size RANKS: until a world of so many stands.
 await_size() { wait_until 40 _size_is "$1"; }
 _is_over() { [[ -z $(on ctl squeue -h -j "$1") ]]; }
-# finish [JOB…]: they end with 0, and with the state of a run without any change.
-finish() {
+# finish: JOB ends with 0, and with the state of a run without any change.
+finish() { finish_jobs "$JOB"; }
+# finish_jobs JOB…: likewise.
+finish_jobs() {
   local job last
   on ctl touch end
-  for job in "${@:-$JOB}"; do
+  for job; do
     wait_until 90 _is_over "$job"
     expect_equal "$(job_state "$job" | sort -u)" COMPLETED
     last=$(output "$job" | grep '^final step') || fail "job $job has no result"

@@ -54,6 +54,26 @@ test_leavers_who_have_not_been_told_stay_when_the_others_are_lost() {
   expect_contains "$ERR" "no sign of life"
 }
 
+# The next world does not count on them, but their node has to hear of it.
+test_leavers_on_a_silent_node_do_not_hold_up_the_others() {
+  begin 1-4 -n 3 --local-nodes 3 --silence-timeout 2 --change-timeout 20
+  local gone
+  gone=$(rank_pid 2)
+  kill -STOP "$gone" "$(ps -o ppid= -p "$gone" | tr -d ' ')"
+  expect_exit 0 ctl leave --ranks 2 --wait=0
+  wait_until 20 _size_is 2
+  finish
+}
+
+# Nor has one heard that it may go whose program is done: it speaks for the job.
+test_an_end_before_the_word_to_leave_is_the_end_of_the_job() {
+  begin 1-4 -n 2 --local-nodes 2 --silence-timeout 2
+  kill -STOP "$(ps -o ppid= -p "$(rank_pid 0)" | tr -d ' ')"
+  expect_exit 0 ctl leave --ranks 1 --wait=0
+  touch end
+  expect_end 0
+}
+
 test_a_killed_agent_is_a_lost_node() {
   begin 1-4 -n 4 --local-nodes 2
   kill -9 "$(agents | head -n 1)"

@@ -121,7 +121,7 @@ TEST(ControlCommandLine, RefusesWrongUseAndSaysWhatIsAllowed) {
       {{"leave", "--ranks", "1", "--json"}, "unrecognised option '--json'"},
       {{"resize", "4", "--nodes=4"}, "resize takes either a number of ranks"},
       {{"resize", "--nodes=4", "--on", "n1"}, "resize takes either a number of ranks"},
-      {{"resize", "--nodes=0"}, "--nodes: '0': must be from 1 to 100000"},
+      {{"resize", "--nodes=0"}, "--nodes: '0' is not a number from 1 to 65536"},
       {{"resize", "--nodes=+"}, "--nodes: '+': must be N, +N or -N nodes"},
       {{"resize", "--nodes=n[1-"}, "its brackets do not match"},
       {{"resize", "--nodes=n1;reboot"}, "is no name of a node"},

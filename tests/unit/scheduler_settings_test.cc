@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 #include "protocol/elastic_settings.h"
 #include "scheduler/brick_script.h"
 #include "scheduler/node_list.h"
@@ -13,6 +15,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::StartsWith;
 
 TEST(NodeList, IsAsSlurmWritesIt) {
   EXPECT_THAT(parse_node_list("n1"), ElementsAre("n1"));
@@ -42,36 +45,59 @@ TEST(SizeRequests, AreNumbersOrNames) {
   }
 }
 
-TEST(ElasticVariables, GiveBounds) {
-  protocol::ElasticSettings settings;
-  protocol::parse_elastic("2-16:2", settings);
-  EXPECT_EQ(settings.least, 2);
-  EXPECT_EQ(settings.most, 16);
-  EXPECT_EQ(settings.step, 2);
-  protocol::parse_elastic("4", settings);
-  EXPECT_EQ(settings.least, 4);
-  EXPECT_EQ(settings.most, 4);
-  for (const char* wrong : {"", "0-4", "4-2", "1-", "-4", "1-4:0", "1-4:", "a-b", "1-4-8"}) {
-    EXPECT_THROW(protocol::parse_elastic(wrong, settings), protocol::BadSetting) << wrong;
+class ElasticVariables : public testing::Test {
+ protected:
+  ElasticVariables() { TearDown(); }
+  void TearDown() override {
+    for (const char* name : {"", "_MODE", "_POLICY_ARGS", "_GRACE", "_HET"}) {
+      unsetenv((std::string("BELLOWS_ELASTIC") + name).c_str());
+    }
   }
+  static void set(const std::string& name, const std::string& value) {
+    setenv(("BELLOWS_ELASTIC" + name).c_str(), value.c_str(), 1);
+  }
+};
+
+TEST_F(ElasticVariables, AreSettings) {
+  EXPECT_FALSE(protocol::elastic_settings());
+  set("", "2-16:2");
+  set("_MODE", "turbo");
+  set("_POLICY_ARGS", "gain=0.2");
+  set("_GRACE", "30");
+  set("_HET", "partition=spot,features=slow,max=2;partition=gpu,gres=gpu:a100:2,account=x");
+  const auto settings = protocol::elastic_settings();
+  ASSERT_TRUE(settings);
+  EXPECT_EQ(settings->nodes.text(), "2-16:2");
+  EXPECT_EQ(settings->mode, protocol::ElasticMode::turbo);
+  EXPECT_EQ(settings->policy_arguments, "gain=0.2");
+  EXPECT_EQ(settings->grace, std::chrono::seconds(30));
+  ASSERT_EQ(settings->companions.size(), 2U);
+  EXPECT_EQ(settings->companions[0].partition, "spot");
+  EXPECT_EQ(settings->companions[0].features, "slow");
+  EXPECT_EQ(settings->companions[0].most, 2);
+  EXPECT_EQ(settings->companions[1].gres, "gpu:a100:2");
+  EXPECT_EQ(settings->companions[1].account, "x");
 }
 
-TEST(ElasticVariables, GivePlacesForCompanions) {
-  const auto places = protocol::parse_companions("partition=spot,features=slow,max=2;qos=low");
-  ASSERT_EQ(places.size(), 2U);
-  EXPECT_EQ(places[0].partition, "spot");
-  EXPECT_EQ(places[0].features, "slow");
-  EXPECT_EQ(places[0].most, 2);
-  EXPECT_EQ(places[1].qos, "low");
-  EXPECT_EQ(protocol::parse_companions("partition=gpu,gres=gpu:a100:2").at(0).gres, "gpu:a100:2");
-  for (const char* wrong : {"spot", "partition=", "max=0", "max=x", "colour=red"}) {
-    EXPECT_THROW(protocol::parse_companions(wrong), protocol::BadSetting) << wrong;
+TEST_F(ElasticVariables, AreNamedWhenTheyAreWrong) {
+  set("", "1-4");
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"_MODE", "fast"},     {"_POLICY_ARGS", "gain"},    {"_GRACE", "-1"},
+      {"_HET", "max=x"},     {"_HET", "colour=red"},      {"", "4-2"},
+      {"_HET", "partition"}, {"", std::string(5000, '1')}};
+  for (const auto& [name, value] : wrong) {
+    const char* before = std::getenv(("BELLOWS_ELASTIC" + name).c_str());
+    const std::string kept = before == nullptr ? "" : before;
+    set(name, value);
+    try {
+      protocol::elastic_settings();
+      ADD_FAILURE() << name << " " << value;
+    } catch (const protocol::BadSetting& error) {
+      EXPECT_THAT(error.what(), StartsWith("BELLOWS_ELASTIC" + name + "='"));
+      EXPECT_THAT(error.what(), HasSubstr("; must be "));
+    }
+    set(name, kept);
   }
-}
-
-TEST(ElasticVariables, NameModes) {
-  EXPECT_EQ(protocol::parse_elastic_mode("turbo"), protocol::ElasticMode::turbo);
-  EXPECT_THROW(protocol::parse_elastic_mode("fast"), protocol::BadSetting);
 }
 
 // The script is run by a real shell in the cluster tests.

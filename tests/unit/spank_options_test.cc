@@ -113,12 +113,14 @@ TEST(SpankOptions, CompanionsAreKeysWithValues) {
   EXPECT_EQ(parsed(OptionId::companions, "partition=spot,max=04"), "partition=spot,max=4");
   EXPECT_EQ(parsed(OptionId::companions, "constraint=[a|b]&c;qos=low,gres=gpu:a100:2"),
             "features=[a|b]&c;qos=low,gres=gpu:a100:2");
+  EXPECT_EQ(parsed(OptionId::companions, "max=2,account=x"), "account=x,max=2");
   expect_refused(OptionId::companions,
                  {"", ";", "partition=spot;", "partition", "partition=", "partition=a b", "max=0",
                   "max=x", "nodes=3", "partition=a,partition=b", "features=a,constraint=b",
                   "partition=spot,max=1:partition=gpu", "gres=gpu:1,nvme", "qos=`id`"});
-  EXPECT_THAT(refusal(OptionId::companions, "nodes=3"),
-              HasSubstr("unknown key 'nodes' (known: partition, qos, features, gres, max)"));
+  EXPECT_THAT(
+      refusal(OptionId::companions, "nodes=3"),
+      HasSubstr("unknown key 'nodes' (known: partition, qos, features, gres, account, max)"));
 }
 
 TEST(SpankOptions, ResizeIsANumberOrNodes) {

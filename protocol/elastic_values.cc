@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "spank_plugin/elastic_values.h"
+#include "protocol/elastic_values.h"
 
 #include <algorithm>
 #include <charconv>
 #include <optional>
 #include <vector>
 
-namespace bellows::spank {
+namespace bellows::protocol {
 namespace {
 
 constexpr std::size_t kMostCompanions = 16;
@@ -47,42 +47,55 @@ Pair parse_pair(std::string_view text) {
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
-/// A key of a companion allocation, and what its values are made of.
+/// A key of a companion allocation, and what its values are made of besides letters and digits.
 struct CompanionKey {
   std::string_view name;
+  std::string CompanionPlace::* value;
   std::string_view others;
 };
 
 constexpr CompanionKey kCompanionKeys[] = {
-    {"partition", "._-"},
-    {"qos", "._-"},
-    {"features", "._-&|!()[]*:"},
-    {"gres", "._-:"},
+    {"partition", &CompanionPlace::partition, "._-"},
+    {"qos", &CompanionPlace::qos, "._-"},
+    {"features", &CompanionPlace::features, "._-&|!()[]*:"},
+    {"gres", &CompanionPlace::gres, "._-:"},
+    {"account", &CompanionPlace::account, "._-"},
 };
 
-std::string parse_companion(std::string_view text) {
-  std::string normal;
-  std::vector<std::string_view> seen;
+CompanionPlace parse_companion(std::string_view text) {
+  CompanionPlace place;
   for (const std::string_view item : split(text, ',')) {
     const Pair pair = parse_pair(item);
     const std::string_view name = pair.name == "constraint" ? "features" : pair.name;
-    if (std::ranges::find(seen, name) != seen.end())
-      throw ValueError(quoted(name) + " is there twice in " + quoted(text));
-    seen.push_back(name);
-    if (!normal.empty()) normal += ',';
-    normal.append(name).append("=");
+    const auto twice = [&] {
+      return ValueError(quoted(name) + " is there twice in " + quoted(text));
+    };
     if (name == "max") {
-      normal += std::to_string(parse_number(pair.value, 1, kMostNodes));
+      if (place.most) throw twice();
+      place.most = parse_number(pair.value, 1, kMostNodes);
       continue;
     }
     const auto key = std::ranges::find(kCompanionKeys, name, &CompanionKey::name);
     if (key == std::end(kCompanionKeys))
       throw ValueError("unknown key " + quoted(pair.name) +
-                       " (known: partition, qos, features, gres, max)");
+                       " (known: partition, qos, features, gres, account, max)");
+    if (!(place.*key->value).empty()) throw twice();
     if (!is_word(pair.value, key->others))
       throw ValueError(quoted(pair.value) + " is no value of " + std::string(name));
-    normal += pair.value;
+    place.*key->value = pair.value;
   }
+  return place;
+}
+
+std::string text_of(const CompanionPlace& place) {
+  std::string normal;
+  const auto add = [&](std::string_view name, const std::string& value) {
+    if (!normal.empty()) normal += ',';
+    normal.append(name).append("=").append(value);
+  };
+  for (const CompanionKey& key : kCompanionKeys)
+    if (!(place.*key.value).empty()) add(key.name, place.*key.value);
+  if (place.most) add("max", std::to_string(*place.most));
   return normal;
 }
 
@@ -112,7 +125,7 @@ bool is_node_list(std::string_view text) {
 }  // namespace
 
 std::string Bounds::text() const {
-  const std::string range = std::to_string(min) + "-" + std::to_string(max);
+  const std::string range = std::to_string(least) + "-" + std::to_string(most);
   return step == 1 ? range : range + ":" + std::to_string(step);
 }
 
@@ -136,17 +149,28 @@ Bounds parse_bounds(std::string_view text) {
     text = text.substr(0, colon);
   }
   const std::size_t dash = text.find('-');
-  bounds.min = parse_number(text.substr(0, dash), 1, kMostNodes);
-  bounds.max = dash == std::string_view::npos ? bounds.min
-                                              : parse_number(text.substr(dash + 1), 1, kMostNodes);
-  if (bounds.min > bounds.max) throw ValueError("MIN is more than MAX");
+  bounds.least = parse_number(text.substr(0, dash), 1, kMostNodes);
+  bounds.most = dash == std::string_view::npos ? bounds.least
+                                               : parse_number(text.substr(dash + 1), 1, kMostNodes);
+  if (bounds.least > bounds.most) throw ValueError("MIN is more than MAX");
   return bounds;
 }
 
-std::string parse_mode(std::string_view text) {
-  if (text != "turbo" && text != "economic" && text != "manual")
-    throw ValueError(quoted(text) + " is no mode");
-  return std::string(text);
+const char* text(ElasticMode mode) {
+  switch (mode) {
+    case ElasticMode::turbo:
+      return "turbo";
+    case ElasticMode::economic:
+      return "economic";
+    default:
+      return "manual";
+  }
+}
+
+ElasticMode parse_mode(std::string_view text) {
+  for (const ElasticMode mode : {ElasticMode::manual, ElasticMode::turbo, ElasticMode::economic})
+    if (text == protocol::text(mode)) return mode;
+  throw ValueError(quoted(text) + " is no mode");
 }
 
 std::string parse_policy_args(std::string_view text) {
@@ -167,14 +191,21 @@ std::string parse_policy_args(std::string_view text) {
   return std::string(text);
 }
 
-std::string parse_companions(std::string_view text) {
-  std::string normal;
-  std::size_t count = 0;
+std::vector<CompanionPlace> parse_companions(std::string_view text) {
+  std::vector<CompanionPlace> companions;
   for (const std::string_view companion : split(text, ';')) {
-    if (++count > kMostCompanions)
+    if (companions.size() == kMostCompanions)
       throw ValueError("more than " + std::to_string(kMostCompanions) + " allocations");
+    companions.push_back(parse_companion(companion));
+  }
+  return companions;
+}
+
+std::string text(const std::vector<CompanionPlace>& companions) {
+  std::string normal;
+  for (const CompanionPlace& place : companions) {
     if (!normal.empty()) normal += ';';
-    normal += parse_companion(companion);
+    normal += text_of(place);
   }
   return normal;
 }
@@ -195,4 +226,4 @@ std::string printable(std::string_view text) {
   return text.size() > kLongest ? shown + "..." : shown;
 }
 
-}  // namespace bellows::spank
+}  // namespace bellows::protocol
