@@ -64,6 +64,8 @@ std::vector<std::string> Coordinator::nodes_that_changed() {
 
 void Coordinator::serve_events(const Message& request, ControlServer::Reply reply) {
   Follower follower{std::move(reply), request.number("after"), Clock::now() + kFollowTime};
+  // Another has counted those that the follower has.
+  if (request.number("launcher") != getpid()) follower.after = 0;
   if (!request.flag("wait")) follower.until = Clock::time_point::min();
   followers_.push_back(std::move(follower));
   answer_followers();

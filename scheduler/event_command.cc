@@ -63,14 +63,13 @@ class Source {
   bool ask(bool wait, Printer& printer) {
     Message request("events");
     request.head["after"] = after_;
+    request.head["launcher"] = launcher_;
     request.head["wait"] = wait;
     const Message answer = client_.ask(request, wait ? kNewsLimit : kAnswerLimit);
     if (answer.type() == "refused") throw NoAnswer(answer.text("reason"));
     if (answer.type() != "events") throw NoAnswer("bellows-run gave an answer that is none");
-    if (const std::int64_t launcher = answer.number("launcher"); launcher != launcher_) {
-      const bool first = std::exchange(launcher_, launcher) == 0;
-      if (std::exchange(after_, 0) != 0 && !first) return false;  // another, which counts anew
-    }
+    const std::int64_t launcher = answer.number("launcher");
+    if (std::exchange(launcher_, launcher) != launcher) after_ = 0;  // it counts anew
     for (const boost::json::value& value : answer.array("events")) {
       if (!value.is_object()) throw protocol::ProtocolError("an event is no object");
       const JobEvent event = protocol::job_event_from_json(value.get_object());
