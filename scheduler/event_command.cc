@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler/event_command.h"
 
+#include <signal.h>
 #include <sys/stat.h>
 
 #include <boost/json.hpp>
@@ -11,6 +12,7 @@
 #include "protocol/job_event.h"
 #include "scheduler/control_client.h"
 #include "scheduler/event_file.h"
+#include "scheduler/remote.h"
 #include "scheduler/status_text.h"
 
 namespace bellows::scheduler {
@@ -105,6 +107,8 @@ bool await_another(const std::string& socket) {
 
 int show_events(const Command& command, const std::string& socket, std::ostream& out,
                 std::ostream& err) {
+  // What Slurm sends to all steps is meant for the ranks, and this one is to tell what comes of it.
+  if (command.follow && came_by_step()) signal(SIGTERM, SIG_IGN);
   Source source(socket);
   Printer printer(command, out);
   while (!source.ask(false, printer)) continue;
