@@ -114,6 +114,11 @@ std::string socket_of(const Command& command, const std::vector<std::string>& ar
   } catch (const NoJob& none) {
     const auto job = slurm_job_meant(command.job);
     const auto node = job ? node_to_go_to(*job) : std::nullopt;
+    if (!node && command.what == What::events) {
+      throw NoJob(std::string(none.what()) +
+                  "; of a job that is over, events are left where its bellows-run --events=FILE "
+                  "wrote them: bellows events --file=FILE");
+    }
     if (!node) throw;
     throw NoJob(std::string(none.what()) + "; its script runs on " + *node + ", but " +
                 go_to(*job, *node, arguments));

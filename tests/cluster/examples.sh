@@ -7,6 +7,7 @@ export TIME_LIMIT=180
 
 # example NAME [PROGRAM ARGUMENT…]: submits docs/examples/NAME.sbatch, to train on small data if no
 # program is named. Its output is job-ID.out; JOB is its id.
+OPTIONS=() # further ones of sbatch
 example() {
   local script=/bellows/docs/examples/$1.sbatch
   shift
@@ -15,7 +16,7 @@ example() {
   JOB=$(on ctl env BELLOWS_BROKER_POLL=0.5 BELLOWS_BRICK_POLL=2 OMP_NUM_THREADS=1 \
     MODEL=mlp DATA=fashion-mnist:/home/ember/tiny/mnist "PASSES=${PASSES:-1000000}" \
     "PATH=$PROGRAMS/bin:$PROGRAMS/tests:/usr/local/bin:/usr/bin:/bin" \
-    sbatch --parsable --exclusive --output='job-%j.out' "$script" "$@")
+    sbatch --parsable --exclusive --output='job-%j.out' "${OPTIONS[@]}" "$script" "$@")
 }
 _restarted() { on ctl scontrol show job "$JOB" | grep -q 'Restarts=1 '; }
 # step_saved: of the newest checkpoint.
@@ -120,8 +121,10 @@ test_companions() {
 
 test_preemptible() {
   local rigid
+  OPTIONS=(--elastic=2-3 --nodes=3) # the command line has the last word
   example preemptible
   trains
+  expect_contains "$(control status)" " 3 ranks (2 to 3)"
   rigid=$(submit --exclusive -N4 --output=/dev/null --wrap "sleep 1")
   wait_job 40 "$rigid"
   expect_equal "$(job_state "$rigid")" COMPLETED

@@ -78,6 +78,7 @@ test_what_happens_to_a_job_is_told_while_it_happens_and_afterwards() {
   expect_contains "$(tail -n 1 followed)" '"kind":"end"'
   expect_equal "$(told events.jsonl)" "$(told followed)"
   expect_exit 3 ctl events
+  expect_contains "$ERR" "of a job that is over, events are left where"
   expect_exit 0 ctl events --file events.jsonl
   expect_matches "$OUT" " end .* all ranks have ended in order; exit code 0$"
 }
