@@ -240,7 +240,10 @@ Message Coordinator::status() const {
   head["ranks_per_node"] = options_.ranks_per_node.value_or(1);
   head["start_timeout"] = options_.start_seconds;
   for (const Event& event : events_.after(events_.newest() - kEventsInStatus, kEventsInStatus)) {
-    events.push_back(to_json(event));
+    events.push_back(json::object{{"time", event.time},
+                                  {"kind", event.kind},
+                                  {"text", event.text},
+                                  {"seconds", event.seconds}});
   }
   head["events"] = events;
   return status;
