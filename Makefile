@@ -56,6 +56,7 @@ DEVEL_LIBRARIES := # installed in lib, for the programs of others
 SERVICE_FILES := #  installed in share/bellows, NAME.in with @sbindir@
 PKG_CONFIG_FILES := # installed in lib/pkgconfig, from NAME.pc.in
 MANPAGES := #    docs/man/NAME.N
+EXAMPLES := #    installed in share/doc/bellows/examples
 UNIT_TESTS := #  GoogleTest programs
 TEST_PROGRAMS := # programs that scenario tests start
 BENCHMARKS := #  benchmark names; each has a target bench-NAME
@@ -71,7 +72,7 @@ spank_plugin_FLAGS = $(SLURM_CPPFLAGS)
 mpi_elastic_FLAGS = $(protocol_FLAGS) $(SPDLOG_CPPFLAGS) $(MPI_CPPFLAGS) $(PMIX_CPPFLAGS) $(HWLOC_CPPFLAGS)
 trainer_FLAGS = $(SPDLOG_CPPFLAGS) $(MPI_CPPFLAGS) $(HDF5_CPPFLAGS) $(BOOST_CPPFLAGS) $(ZLIB_CPPFLAGS) \
   $(TORCH_CPPFLAGS) $(CUDA_CPPFLAGS) -Wno-pedantic -Wno-shadow -Wno-overloaded-virtual
-scripts_FLAGS = $(MPI_CPPFLAGS)
+docs_FLAGS = $(MPI_CPPFLAGS)
 tests_FLAGS = $(checkpoint_FLAGS) $(mpi_elastic_FLAGS)
 
 objects = $(patsubst %.cc,$(O)/obj/%.o,$(1))
@@ -168,6 +169,7 @@ install: all
 	$(foreach f,$(SERVICE_FILES),sed -e 's|@sbindir@|$(PREFIX)/sbin|' $(srcdir)/$(f) \
 	  > $(D)/share/bellows/$(notdir $(f:.in=)) &&) true
 	$(foreach m,$(MANPAGES),install -m 644 $(srcdir)/$(m) $(D)/share/man/man$(subst .,,$(suffix $(m)))/ &&) true
+	$(foreach e,$(EXAMPLES),install -D -m 644 $(srcdir)/$(e) $(D)/share/doc/bellows/examples/$(notdir $(e)) &&) true
 
 dist:
 	cd $(srcdir) && autoreconf
@@ -182,7 +184,7 @@ format:
 	cd $(srcdir) && clang-format-19 -i $(CXX_FILES)
 lint: layering
 	cd $(srcdir) && clang-format-19 --dry-run --Werror $(CXX_FILES)
-	cd $(srcdir) && shellcheck -x $$(git grep -lE '^#!.*\b(ba)?sh' -- scripts tests .ci)
+	cd $(srcdir) && shellcheck -x $$(git grep -lE '^#!.*\b(ba)?sh' -- scripts tests docs/examples .ci)
 	cd $(srcdir) && printf '%s\n' $(filter %.cc,$(CXX_FILES)) | while read -r f; do \
 	  folder=$${f%%/*}; echo "clang-tidy $$f"; \
 	  $(MAKE) -s -f $(abspath $(srcdir))/Makefile -C $(CURDIR) srcdir=$(abspath $(srcdir)) print-flags FILE=$$f > $(abspath $(O))/flags || exit 1; \

@@ -38,6 +38,7 @@ void BrokerProcess::start() {
                          "--slurm-job=" + command_.slurm_job,
                          "--grace=" + std::to_string(command_.grace_seconds),
                          "--words=" + std::to_string(read.get())};
+    if (command_.standalone) request.arguments.emplace_back("--standalone");
     request.environment = own_environment();
     request.null_input = true;
     request.inherited = read.get();

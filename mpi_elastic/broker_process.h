@@ -23,6 +23,7 @@ class BrokerProcess {
     std::string job;           // as in `bellows status`
     std::string slurm_job;     // the allocation
     double grace_seconds = 0;  // for which it waits for another bellows-run
+    bool standalone = false;   // it asks no bellowsd
   };
 
   /// A program that is missing is a warning.

@@ -70,7 +70,8 @@ Coordinator::Coordinator(boost::asio::io_context& io, RunOptions options, Alloca
       join_timer_(io),
       leave_timer_(io),
       departed_timer_(io),
-      ending_timer_(io) {
+      ending_timer_(io),
+      follow_timer_(io) {
   for (const int number : {SIGQUIT, SIGUSR1, SIGUSR2}) signals_.add(number);
   program_.arguments = options_.program;
   program_.environment = own_environment();
@@ -81,6 +82,7 @@ Coordinator::Coordinator(boost::asio::io_context& io, RunOptions options, Alloca
 std::string Coordinator::job_name() const { return membership_.base().substr(kNamespaces.size()); }
 
 int Coordinator::run() {
+  open_events();
   await_signal();
   open_control();
   start_broker();
@@ -95,11 +97,9 @@ int Coordinator::run() {
   signals_.clear();
   output_.flush();
   if (broker_) broker_->end();
-  const bool failed = !start_failure_.empty() || !stop_reason_.empty();
-  const std::string own = !start_failure_.empty() ? start_failure_ : stop_reason_;
-  const std::string summary = failed ? own : outcome_.summary();
+  const std::string summary = verdict();
   if (!summary.empty()) spdlog::error("{}", summary);
-  return failed ? std::max(outcome_.exit_code(), 1) : outcome_.exit_code();
+  return exit_code();
 }
 
 void Coordinator::set_limit(double seconds, void (Coordinator::*on_limit)()) {
@@ -225,6 +225,10 @@ void Coordinator::start_ranks() {
   change_started_ = declared_ = registered_ = Clock::now();
   change_kind_ = "start";
   spdlog::info("{} has {} ranks on {} nodes", nspace_, ranks_.size(), placed_.size());
+  if (!options_.elastic) {
+    note_event({.kind = "start",
+                .text = fmt::format("{} ranks on {} nodes", ranks_.size(), placed_.size())});
+  }
   input_ = std::make_unique<InputReader>(
       io_, [this](std::string bytes) { send_input(std::move(bytes)); });
 }
@@ -335,7 +339,9 @@ void Coordinator::agent_lost(const std::string& node, const std::string& reason)
     return;
   }
   if (departing_nodes_.contains(node)) return;
-  spdlog::warn("node {} is lost: {}", node, reason);
+  const std::string text = fmt::format("node {} is lost: {}", node, reason);
+  note_event({.kind = "lost", .nodes = {node}, .text = text});
+  spdlog::warn("{}", text);
   starter_.kill_one(node);
   unregistered_.erase(node);
   arrivals_.erase(node);

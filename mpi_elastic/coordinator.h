@@ -30,6 +30,7 @@
 #include "mpi_elastic/agent_starter.h"
 #include "mpi_elastic/allocation.h"
 #include "mpi_elastic/broker_process.h"
+#include "mpi_elastic/event_log.h"
 #include "mpi_elastic/input.h"
 #include "mpi_elastic/job_file.h"
 #include "mpi_elastic/job_outcome.h"
@@ -81,6 +82,8 @@ class Coordinator {
   void fail_start(const std::string& reason);
   void stop_ranks();
   void finish();
+  int exit_code() const;
+  std::string verdict() const;
   void await_signal();
   void forward_signal(int number);
   void set_limit(double seconds, void (Coordinator::*on_limit)());
@@ -110,11 +113,24 @@ class Coordinator {
   void forget_old_worlds();
   void await_phase();
   void on_phase_limit();
-  void note_event(const std::string& kind, const std::string& text, double seconds);
   std::set<std::uint64_t> members_of_newest() const;
   bool changes_anything() const;
   bool is_in_newest(std::uint64_t member) const;
   Message job_message() const;
+
+  // coordinator_events.cc: what the job's owner is told.
+  using Event = protocol::JobEvent;
+  struct Follower {
+    ControlServer::Reply reply;
+    std::int64_t after = 0;  // number of the newest event that it has
+    std::chrono::steady_clock::time_point until;
+  };
+  void open_events();
+  void note_event(Event event);
+  std::vector<std::string> nodes_that_changed();
+  void serve_events(const Message& request, ControlServer::Reply reply);
+  void answer_followers();
+  void note_of_broker(const Message& request, const ControlServer::Reply& reply);
 
   // coordinator_repair.cc: what is done about a death.
   void member_ended(std::uint64_t member, const RankEnd& end, MemberState before, bool closed);
@@ -225,12 +241,6 @@ class Coordinator {
   };
   /// Where the newest epoch stands.
   enum class Phase { registering, entering, steady };
-  struct Event {
-    double time = 0;  // Unix time
-    std::string kind;
-    std::string text;
-    double seconds = 0;
-  };
   struct Arrival {  // a node whose agent has been started for joiners
     std::vector<std::uint64_t> members;
     std::unique_ptr<boost::asio::steady_timer> limit;
@@ -292,9 +302,11 @@ class Coordinator {
   bool ending_ = false;        // a member has ended of itself: the program is done
   int troubles_ = 0;           // epochs in a row that were needed although nobody had died
   boost::asio::steady_timer declare_timer_, phase_limit_, trouble_timer_, join_timer_, leave_timer_,
-      departed_timer_, ending_timer_;
+      departed_timer_, ending_timer_, follow_timer_;
   bool declare_planned_ = false;
-  std::deque<Event> events_;
+  EventLog events_;
+  std::vector<Follower> followers_;
+  std::set<std::uint64_t> stood_;  // members of the last world that stood
   std::set<std::uint64_t> ready_joiners_;
   std::set<std::uint64_t> leave_asked_;   // to be let go by the next change that adds nobody
   std::set<std::uint64_t> leave_untold_;  // let go by the epoch that registers, and not told yet

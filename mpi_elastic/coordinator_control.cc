@@ -13,6 +13,8 @@ using protocol::Message;
 
 namespace {
 
+constexpr int kEventsInStatus = 20;
+
 Message done(const std::string& text) {
   Message answer("done");
   answer.head["text"] = text;
@@ -54,6 +56,14 @@ void Coordinator::serve_control(const Message& request, ControlServer::Reply rep
   const std::string_view type = request.type();
   if (type == "status") {
     reply(status());
+    return;
+  }
+  if (type == "events") {
+    serve_events(request, std::move(reply));
+    return;
+  }
+  if (type == "note") {
+    note_of_broker(request, reply);
     return;
   }
   if (type != "resize" && type != "leave" && type != "add-nodes" && type != "remove-nodes") {
@@ -229,7 +239,7 @@ Message Coordinator::status() const {
   head["allocation"] = allocated_nodes();
   head["ranks_per_node"] = options_.ranks_per_node.value_or(1);
   head["start_timeout"] = options_.start_seconds;
-  for (const Event& event : events_) {
+  for (const Event& event : events_.after(events_.newest() - kEventsInStatus, kEventsInStatus)) {
     events.push_back(json::object{{"time", event.time},
                                   {"kind", event.kind},
                                   {"text", event.text},

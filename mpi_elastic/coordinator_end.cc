@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "mpi_elastic/coordinator.h"
 
 namespace bellows::elastic {
@@ -73,9 +75,25 @@ void Coordinator::on_stop_limit() {
   set_limit(options_.silence_seconds + options_.kill_wait_seconds, &Coordinator::on_stop_limit);
 }
 
+// What went wrong, or nothing.
+std::string Coordinator::verdict() const {
+  if (!start_failure_.empty()) return start_failure_;
+  return stop_reason_.empty() ? outcome_.summary() : stop_reason_;
+}
+
+int Coordinator::exit_code() const {
+  const bool failed = !start_failure_.empty() || !stop_reason_.empty();
+  return failed ? std::max(outcome_.exit_code(), 1) : outcome_.exit_code();
+}
+
 void Coordinator::finish() {
   if (state_ == State::finishing) return;
   state_ = State::finishing;
+  const std::string summary = verdict();
+  note_event({.kind = "end",
+              .text = fmt::format("{}; exit code {}",
+                                  summary.empty() ? "all ranks have ended in order" : summary,
+                                  exit_code())});
   job_file_.reset();
   control_.reset();
   for (const std::string& node : starter_.nodes()) {

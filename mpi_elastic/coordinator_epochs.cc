@@ -18,7 +18,6 @@ using protocol::Message;
 
 namespace {
 
-constexpr std::size_t kEventsKept = 20;
 // Deaths come in groups (a node's ranks, two kills at once): one epoch for all of them.
 constexpr auto kGatherDeaths = std::chrono::milliseconds(5);
 
@@ -172,7 +171,13 @@ void Coordinator::world_stands() {
       "after {:.0f} ms",
       1e3 * seconds_between(change_started_, declared_),
       1e3 * seconds_between(declared_, registered_), 1e3 * seconds_between(registered_, now));
-  note_event(change_kind_, text, seconds_between(change_started_, now));
+  note_event({.kind = change_kind_,
+              .nodes = nodes_that_changed(),
+              .seconds = seconds_between(change_started_, now),
+              .phases = {{"declare", seconds_between(change_started_, declared_)},
+                         {"register", seconds_between(declared_, registered_)},
+                         {"enter", seconds_between(registered_, now)}},
+              .text = text});
   if (world.epoch > 1) {
     spdlog::warn("{}", text);
   } else {
@@ -240,12 +245,6 @@ void Coordinator::on_phase_limit() {
                  true);
   }
   await_phase();
-}
-
-void Coordinator::note_event(const std::string& kind, const std::string& text, double seconds) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  events_.push_back({std::chrono::duration<double>(now).count(), kind, text, seconds});
-  if (events_.size() > kEventsKept) events_.pop_front();
 }
 
 }  // namespace bellows::elastic

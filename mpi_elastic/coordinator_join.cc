@@ -139,7 +139,7 @@ void Coordinator::ended_before_start(std::uint64_t member, RankEnd end) {
   if (ranks_.erase(member) == 0) return;
   note_arrival(membership_.member(member)->node, describe(end));
   spdlog::warn("{}", describe(end));
-  note_event("join", describe(end), 0);
+  note_event({.kind = "failed", .nodes = {end.node}, .text = describe(end)});
   check_leaves();
   answer_waiting();
 }

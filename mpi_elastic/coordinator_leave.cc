@@ -83,7 +83,7 @@ void Coordinator::check_leaves() {
   }
   spdlog::warn("{} ranks stay that were asked to leave: too few would be left",
                leave_asked_.size());
-  note_event("leave", "cancelled: too few ranks would be left", 0);
+  note_event({.kind = "failed", .text = "ranks do not leave: too few would be left"});
   leave_asked_.clear();
 }
 

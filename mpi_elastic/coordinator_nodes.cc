@@ -37,7 +37,8 @@ void Coordinator::start_broker() {
       io_, BrokerProcess::Command{.program = options_.broker,
                                   .job = job_name(),
                                   .slurm_job = allocation_.job,
-                                  .grace_seconds = options_.grace_seconds});
+                                  .grace_seconds = options_.grace_seconds,
+                                  .standalone = options_.standalone});
 }
 
 std::string Coordinator::job_of(const std::string& node) const {
@@ -207,10 +208,16 @@ void Coordinator::node_gets_notice(const std::string& node) {
   if (members.empty()) return;
   const std::string why_not = why_not_leave(members);
   if (!why_not.empty()) {
-    spdlog::warn("Slurm is about to take node {}, but its ranks cannot leave: {}", node, why_not);
+    const std::string text = fmt::format(
+        "Slurm is about to take node {}, but its ranks cannot leave: {}", node, why_not);
+    note_event({.kind = "notice", .nodes = {node}, .text = text});
+    spdlog::warn("{}", text);
     return;
   }
-  spdlog::warn("Slurm is about to take node {}: its {} ranks leave", node, members.size());
+  const std::string text =
+      fmt::format("Slurm is about to take node {}: its {} ranks leave", node, members.size());
+  note_event({.kind = "notice", .nodes = {node}, .text = text});
+  spdlog::warn("{}", text);
   let_leave(members);
 }
 

@@ -163,7 +163,8 @@ void Coordinator::take_over_ranks(const std::vector<NodeReport>& reports, const 
   const std::string text =
       fmt::format("took over job {}: world {}, {} ranks on {} nodes", left_->name,
                   world != nullptr ? world->epoch : 0, ranks_.size(), ready_nodes_.size());
-  note_event("reattach", text, 0);
+  stood_ = members_of_newest();
+  note_event({.kind = "reattach", .text = text});
   spdlog::warn("{}", text);
 }
 

@@ -29,7 +29,7 @@ void Coordinator::member_ended(std::uint64_t member, const RankEnd& end, MemberS
     note_arrival(end.node, describe(end));
     if (!end.stopped) {
       spdlog::warn("{}; the world goes on without it", describe(end));
-      note_event("join", describe(end), 0);
+      note_event({.kind = "failed", .nodes = {end.node}, .text = describe(end)});
     }
   } else if (before == MemberState::leaving && !is_failure(end)) {
     spdlog::info("{}, as it was asked to leave", describe(end));

@@ -88,8 +88,11 @@ void Coordinator::receive(const std::string& node, const Message& message) {
     rank->second.step = message.number("step");
     rank->second.samples_per_second = message.head.at("samples_per_second").to_number<double>();
   } else if (type == "signalled") {
-    spdlog::warn("{} on node {} (a time limit, preemption or scancel of Slurm's); passed on",
-                 signal_text(static_cast<int>(message.number("signal"))), node);
+    const std::string text =
+        fmt::format("{} on node {} (a time limit, preemption or scancel of Slurm's); passed on",
+                    signal_text(static_cast<int>(message.number("signal"))), node);
+    note_event({.kind = "notice", .nodes = {node}, .text = text});
+    spdlog::warn("{}", text);
   } else if (type == "notice") {
     node_gets_notice(node);
   } else if (type == "suspicion") {

@@ -45,6 +45,8 @@ json::object to_json(const RunOptions& options) {
           {"silence", options.silence_seconds},
           {"kill_wait", options.kill_wait_seconds},
           {"grace", options.grace_seconds},
+          {"events", options.events},
+          {"standalone", options.standalone},
           {"agent", options.agent}};
 }
 
@@ -64,6 +66,8 @@ RunOptions options_from_json(const json::object& object) {
   options.silence_seconds = object.at("silence").to_number<double>();
   options.kill_wait_seconds = object.at("kill_wait").to_number<double>();
   options.grace_seconds = object.at("grace").to_number<double>();
+  options.standalone = object.at("standalone").as_bool();
+  options.events = json::value_to<std::string>(object.at("events"));
   options.agent = json::value_to<std::string>(object.at("agent"));
   return options;
 }

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -147,8 +148,12 @@ void RankControl::listen() {
     const bool watching = newest_ > epoch_;
     if (poll(&readable, 1, watching ? kWatchMilliseconds : -1) > 0) {
       const ssize_t n = recv(fd_, chunk.data(), chunk.size(), MSG_DONTWAIT);
-      // Without its agent this process ends soon (PR_SET_PDEATHSIG); nothing is left to hear.
-      if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return;
+      if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) {
+        // Without its agent a rank is nobody's. The kernel ends the agent's own children
+        // (PR_SET_PDEATHSIG), but not theirs: a rank may have been started by a script.
+        if (!closing_) kill(getpid(), SIGKILL);
+        return;
+      }
       if (n > 0) decoder.feed({chunk.data(), static_cast<std::size_t>(n)});
       try {
         while (const std::optional<Message> message = decoder.next()) receive(*message);
@@ -260,6 +265,8 @@ void RankControl::replace_process() {
       access(program.data(), X_OK) != 0) {
     std::strcpy(program.data(), "/proc/self/exe");  // it was removed
   }
+  // The setting is a thread's, and this thread is the process from now on.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   execve(program.data(), pointers(arguments).data(), pointers(environment).data());
   std::fprintf(stderr, "bellows: cannot replace the process: %s\n", std::strerror(errno));
   _exit(EXIT_FAILURE);

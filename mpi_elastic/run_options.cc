@@ -37,7 +37,9 @@ po::options_description make_options() {
                            "give each rank its own N of the node's GPUs (CUDA_VISIBLE_DEVICES)");
   po::options_description output("Output");
   output.add_options()("tag-output", "begin each line with the rank that wrote it")(
-      "report-bindings", "say which cores each rank got")("verbose,v", "say what happens when");
+      "report-bindings", "say which cores each rank got")("verbose,v", "say what happens when")(
+      "events", po::value<std::string>()->value_name("FILE"),
+      "append a line of JSON for each event of the job, for `bellows events --file`");
   po::options_description failure("Failures and limits");
   failure.add_options()(
       "on-failure", po::value<std::string>()->value_name("stop|continue")->default_value("stop"),
@@ -57,6 +59,8 @@ po::options_description make_options() {
       "ElasticWorld; below MIN the job ends; auto: as the Slurm job was submitted "
       "(BELLOWS_ELASTIC, "
       "in nodes) [auto where that is set]")(
+      "standalone-elastic",
+      "follow the cluster by itself (turbo, economic) even where there is a bellowsd")(
       "rank-timeout", po::value<double>()->value_name("SECONDS")->default_value(5),
       "without a sign of life after which a rank is killed (it is stopped, or its node starves)")(
       "change-timeout", po::value<double>()->value_name("SECONDS")->default_value(20),
@@ -254,6 +258,10 @@ RunOptions parse_run_options(int argc, char** argv) {
                        values["elastic"].as<std::string>() + " allows");
     }
   }
+  options.standalone = values.contains("standalone-elastic");
+  if (options.standalone && elastic == "none") {
+    throw UsageError("--standalone-elastic and --elastic=none exclude each other");
+  }
   options.rank_silence_seconds = seconds(values, "rank-timeout");
   options.change_seconds = seconds(values, "change-timeout");
   options.grace_seconds = seconds(values, "launcher-grace", true);
@@ -261,6 +269,11 @@ RunOptions parse_run_options(int argc, char** argv) {
   options.start_seconds = seconds(values, "start-timeout");
   options.silence_seconds = seconds(values, "silence-timeout");
   if (values.contains("port")) options.ports = port_range(values["port"].as<std::string>());
+  if (values.contains("events")) {
+    options.events = values["events"].as<std::string>();
+    if (options.events.empty()) throw UsageError("--events: must be the name of a file");
+    options.events = std::filesystem::absolute(options.events).string();
+  }
   options.agent = values.contains("agent") ? values["agent"].as<std::string>()
                                            : companion_program("bellows-agent");
   options.broker = companion_program("bellows-broker");

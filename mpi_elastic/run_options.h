@@ -33,6 +33,7 @@ struct RunOptions {
   std::optional<std::pair<int, int>> elastic;  // least and most ranks; without: a fixed world
   bool elastic_auto = false;   // as the Slurm job says (BELLOWS_ELASTIC), if it does
   bool elastic_named = false;  // ... and it must
+  bool standalone = false;     // its broker asks no bellowsd
   double rank_silence_seconds = 5;
   double change_seconds = 20;
   double grace_seconds = 60;  // for which agents of an elastic job wait for another bellows-run
@@ -41,6 +42,7 @@ struct RunOptions {
   double silence_seconds = 10;
   double kill_wait_seconds = 5;
   std::pair<std::uint16_t, std::uint16_t> ports{0, 0};  // 0-0: any
+  std::string events;                                   // file to which events are appended, or ""
   std::string agent;                                    // path of bellows-agent
   std::string broker;                                   // of bellows-broker
 };

@@ -2,4 +2,4 @@
 # Messages between processes, and the proof of a shared secret.
 $(call library,protocol,protocol/message.cc protocol/secret.cc protocol/channel.cc \
   protocol/control_socket.cc protocol/control_server.cc protocol/elastic_settings.cc protocol/elastic_values.cc \
-  protocol/credential.cc)
+  protocol/credential.cc protocol/job_event.cc)

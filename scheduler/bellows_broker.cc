@@ -41,6 +41,7 @@ struct Options {
   JobId slurm_job = 0;
   double grace = 60;
   int words = -1;
+  bool standalone = false;
 };
 
 std::optional<Options> parse(int argc, char** argv) {
@@ -50,6 +51,7 @@ std::optional<Options> parse(int argc, char** argv) {
       "slurm-job", po::value(&options.slurm_job)->required(), "the allocation")(
       "grace", po::value(&options.grace), "seconds to wait for another bellows-run")(
       "words", po::value(&options.words)->required(), "descriptor by which bellows-run speaks")(
+      "standalone", po::bool_switch(&options.standalone), "do not look for bellowsd")(
       "help", "this text")("version", "the version");
   po::variables_map values;
   po::store(po::command_line_parser(argc, argv).options(all).run(), values);
@@ -168,6 +170,7 @@ class Service {
   // Where the site has one.
   void link_to_daemon() {
     const std::string file = daemon_configuration();
+    if (options_.standalone) return;
     if (access(file.c_str(), F_OK) != 0) return;
     try {
       const DaemonSettings site = read_daemon_settings(file);

@@ -174,6 +174,8 @@ std::string Broker::why_stop() {
 
 void Broker::handle(const Request& request) {
   const Time begun = pace_.now();
+  note(desk_,
+       {.kind = "asked", .nodes = request.size.names, .text = "resize --nodes=" + request.text});
   Message result;
   const bool grows = request.size.what != SizeRequest::What::shrink;
   const auto named = static_cast<int>(request.size.names.size());
@@ -184,10 +186,17 @@ void Broker::handle(const Request& request) {
     const ResizeReport report = resize(desk_, request.size, request.component, request.deadline,
                                        [this] { return why_stop(); });
     result = answer(report, pace_.now() - begun);
-    desk_.say("resize --nodes=" + request.text + ": " + result.text("text"));
+    const std::string text = "resize --nodes=" + request.text + ": " + result.text("text");
+    desk_.say(text);
+    note_changes(desk_, report, text);
   } catch (const std::exception& refused) {
     result = refusal(refused.what());
-    desk_.say("resize --nodes=" + request.text + " refused: " + refused.what());
+    const std::string text = "resize --nodes=" + request.text + " refused: " + refused.what();
+    desk_.say(text);
+    note(desk_, {.kind = "refused",
+                 .nodes = request.size.names,
+                 .seconds = Seconds(pace_.now() - begun).count(),
+                 .text = text});
   }
   if (request.reply) request.reply(result);
 }

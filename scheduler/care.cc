@@ -64,7 +64,9 @@ void Care::forget_taken(const View& view) {
     if (seen_before("taken " + node.name)) taken.push_back(node.name);
   }
   if (taken.empty()) return;
-  desk_.say("Slurm has taken " + join(taken) + " from the job");
+  const std::string text = "Slurm has taken " + join(taken) + " from the job";
+  desk_.say(text);
+  note(desk_, {.kind = "taken", .nodes = taken, .text = text});
   desk_.run.remove_nodes(taken, true, desk_.settings.leave);
 }
 
@@ -101,7 +103,9 @@ void Care::let_go(const std::vector<std::string>& nodes, const std::string& why)
     return;
   }
   give_back(desk_, nodes);
-  desk_.say("gave back " + join(nodes) + ": " + why);
+  const std::string text = "gave back " + join(nodes) + ": " + why;
+  desk_.say(text);
+  note(desk_, {.kind = "returned", .nodes = nodes, .text = text});
 }
 
 // Nodes that were taken in for ranks, and have none: after a broken growth, or because their ranks
@@ -202,8 +206,10 @@ void Care::obey(const Decision& decision) {
   const Time deadline = desk_.now() + std::chrono::duration_cast<Time::duration>(kPolicyWait);
   try {
     if (!decision.give_back.empty()) {
-      shrink(desk_, decision.give_back, deadline);
-      desk_.say("gave back " + join(decision.give_back) + ": " + decision.why);
+      const ResizeReport report = shrink(desk_, decision.give_back, deadline);
+      const std::string text = "gave back " + join(decision.give_back) + ": " + decision.why;
+      desk_.say(text);
+      note_changes(desk_, report, text);
     } else {
       // What is not granted within two seconds is not idle any more.
       const Time begun = desk_.now();
@@ -212,11 +218,16 @@ void Care::obey(const Decision& decision) {
       };
       const ResizeReport report =
           grow(desk_, {.count = decision.grow, .names = {}, .exclude = {}}, 0, deadline, stop);
-      desk_.say("took " + join(report.added) + ": " + decision.why);
+      const std::string text = "took " + join(report.added) + ": " + decision.why;
+      desk_.say(text);
+      note_changes(desk_, report, text);
     }
   } catch (const Refused& refused) {
     grow_again_ = desk_.now() + std::chrono::duration_cast<Time::duration>(6 * desk_.settings.poll);
-    if (warned_.insert(refused.what()).second) desk_.say(refused.what());
+    if (warned_.insert(refused.what()).second) {
+      desk_.say(refused.what());
+      note(desk_, {.kind = "refused", .text = refused.what()});
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "protocol/control_socket.h"
+#include "scheduler/since.h"
 #include "scheduler/size_request.h"
 
 namespace bellows::scheduler {
@@ -22,6 +23,7 @@ namespace {
 constexpr std::int64_t kMostRanks = 100'000;
 constexpr const char* kDefaultWait = "60";
 constexpr double kLongestWait = 86'400;
+const std::string kCommands = "status, events, resize, leave or jobs";
 
 std::optional<std::int64_t> whole_number(std::string_view text) {
   std::int64_t value = 0;
@@ -109,7 +111,12 @@ po::options_description options_of(What what) {
   add("version", "");
   add("job", po::value<std::string>());
   add("socket", po::value<std::string>());
-  if (what == What::status || what == What::resize || what == What::jobs) add("json", "");
+  if (what != What::leave && what != What::help) add("json", "");
+  if (what == What::events) {
+    add("follow", "");
+    add("since", po::value<std::string>());
+    add("file", po::value<std::string>());
+  }
   if (what == What::resize) {
     add("on", po::value<std::string>());
     add("nodes", po::value<std::string>());
@@ -167,10 +174,11 @@ std::size_t command_at(const std::vector<std::string>& arguments) {
 
 What command_named(const std::string& name) {
   if (name == "status") return What::status;
+  if (name == "events") return What::events;
   if (name == "resize") return What::resize;
   if (name == "leave") return What::leave;
   if (name == "jobs") return What::jobs;
-  throw UsageError("unknown command '" + name + "': must be status, resize, leave or jobs");
+  throw UsageError("unknown command '" + name + "': must be " + kCommands);
 }
 
 void take_target(Command& command, const po::variables_map& values) {
@@ -264,6 +272,23 @@ void take_leave(Command& command, const Parsed& parsed) {
   take_wait(command, parsed.values);
 }
 
+void take_events(Command& command, const po::variables_map& values) {
+  command.json = values.contains("json");
+  command.follow = values.contains("follow");
+  if (values.contains("file")) command.file = text(values, "file");
+  if (command.file && (command.follow || command.job || command.socket)) {
+    throw UsageError("--file reads what a job has left: no --follow, --job or --socket");
+  }
+  if (!values.contains("since")) return;
+  const std::string since = text(values, "since");
+  command.since = parse_since(since, std::chrono::system_clock::now());
+  if (!command.since) {
+    throw UsageError("--since=" + since +
+                     ": must be a time ago (90s, 10m, 2h, 1d), a time of today (14:05) or a day "
+                     "and perhaps a time (2026-01-31T14:05)");
+  }
+}
+
 Command parse_arguments(std::vector<std::string> arguments) {
   Command command;
   const std::size_t at = command_at(arguments);
@@ -290,7 +315,7 @@ Command parse_arguments(std::vector<std::string> arguments) {
     if (other.starts_with('-') && !number) throw UsageError("unknown option " + other);
     if (command.what != What::resize) throw UsageError("unexpected argument '" + other + "'");
   }
-  if (!named) throw UsageError("no command: must be status, resize, leave or jobs");
+  if (!named) throw UsageError("no command: must be " + kCommands);
   take_target(command, parsed.values);
   if (command.what == What::jobs) {
     if (command.job || command.socket) throw UsageError("jobs lists all jobs: no --job, --socket");
@@ -301,6 +326,8 @@ Command parse_arguments(std::vector<std::string> arguments) {
   if (command.what == What::status) {
     command.json = parsed.values.contains("json");
     command.request = Message("status");
+  } else if (command.what == What::events) {
+    take_events(command, parsed.values);
   } else if (command.what == What::resize) {
     take_resize(command, parsed);
   } else {
@@ -321,6 +348,8 @@ Command parse_command(const std::vector<std::string>& arguments) {
 
 std::string help_text() {
   return "usage: bellows [--job=JOB | --socket=PATH] status [--json]\n"
+         "       bellows [--job=JOB | --socket=PATH] events [--follow] [--since=TIME] [--json]\n"
+         "       bellows events --file=FILE [--since=TIME] [--json]\n"
          "       bellows [--job=JOB | --socket=PATH] resize N|+N|-N [--on=NODE[,NODE…]]\n"
          "                                                  [--wait[=SECONDS]] [--json]\n"
          "       bellows [--job=JOB | --socket=PATH] resize --nodes=N|+N|-N|NODES [--component=K]\n"
@@ -333,6 +362,7 @@ std::string help_text() {
          "Talks to a running job of bellows-run --elastic that was started on this machine.\n"
          "\n"
          "  status    its ranks and nodes, its progress, its latest changes\n"
+         "  events    what has happened to it: changes of the world, losses, nodes asked for\n"
          "  resize    to N ranks, or N more, or N fewer; with --nodes the Slurm job gets so many "
          "nodes,\n"
          "            or these (+NODES: these more, -NODES: these fewer), and ranks on them\n"
@@ -341,7 +371,10 @@ std::string help_text() {
          "\n"
          "  --job=JOB         the job [$SLURM_JOB_ID, else the only one there is]\n"
          "  --socket=PATH     its control socket\n"
-         "  --json            print the answer as JSON\n"
+         "  --json            print the answer as JSON; each event as a line\n"
+         "  --follow          go on until the job ends\n"
+         "  --since=TIME      10m (ago), 14:05, 2026-01-31T14:05\n"
+         "  --file=FILE       what bellows-run --events=FILE has written\n"
          "  --on=NODES        where to start the new ranks\n"
          "  --operator        with --nodes: another user's job, through bellowsd\n"
          "  --wait=SECONDS    for the change to be complete; 0: do not wait [60]\n"

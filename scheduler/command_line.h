@@ -18,7 +18,7 @@ class UsageError : public std::runtime_error {
 };
 
 struct Command {
-  enum class What { help, version, status, resize, leave, jobs };
+  enum class What { help, version, status, events, resize, leave, jobs };
 
   What what = What::help;
   std::optional<std::string> job;     // a job's name
@@ -26,6 +26,9 @@ struct Command {
   bool json = false;
   bool to_broker = false;             // the request is bellows-broker's, not bellows-run's
   bool as_operator = false;           // and goes through bellowsd, to any user's job
+  bool follow = false;                // events: until the job ends
+  std::optional<double> since;        // ... from then on, Unix time
+  std::optional<std::string> file;    // ... from there instead of from a job
   protocol::Message request;          // for status, resize, leave
   std::chrono::milliseconds wait{0};  // for the new world; 0: not at all
 };

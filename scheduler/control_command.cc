@@ -8,6 +8,7 @@
 #include "scheduler/command_line.h"
 #include "scheduler/control_client.h"
 #include "scheduler/daemon_client.h"
+#include "scheduler/event_command.h"
 #include "scheduler/jobs.h"
 #include "scheduler/remote.h"
 #include "scheduler/status_text.h"
@@ -113,6 +114,11 @@ std::string socket_of(const Command& command, const std::vector<std::string>& ar
   } catch (const NoJob& none) {
     const auto job = slurm_job_meant(command.job);
     const auto node = job ? node_to_go_to(*job) : std::nullopt;
+    if (!node && command.what == What::events) {
+      throw NoJob(std::string(none.what()) +
+                  "; of a job that is over, events are left where its bellows-run --events=FILE "
+                  "wrote them: bellows events --file=FILE");
+    }
     if (!node) throw;
     throw NoJob(std::string(none.what()) + "; its script runs on " + *node + ", but " +
                 go_to(*job, *node, arguments));
@@ -122,6 +128,7 @@ std::string socket_of(const Command& command, const std::vector<std::string>& ar
 int ask(const Command& command, const std::vector<std::string>& arguments, std::ostream& out,
         std::ostream& err) {
   const std::string socket = command.socket ? *command.socket : socket_of(command, arguments);
+  if (command.what == What::events) return show_events(command, socket, out, err);
   if (command.to_broker) return ask_broker(command, socket, out, err);
   const ControlClient client(socket);
   try {
@@ -160,6 +167,8 @@ int guarded(const std::vector<std::string>& arguments, std::ostream& out, std::o
       out << "bellows " BELLOWS_VERSION "\n";
     } else if (command.what == What::jobs) {
       return ask_for_jobs(command, out);
+    } else if (command.file) {
+      return show_event_file(command, out, err);
     } else if (command.as_operator) {
       return ask_as_operator(command, out, err);
     } else {

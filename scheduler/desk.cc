@@ -26,6 +26,13 @@ void give_back_from(Desk& desk, const JobView& job, const std::vector<std::strin
 
 }  // namespace
 
+void note(Desk& desk, const protocol::JobEvent& event) {
+  try {
+    desk.run.note(event);
+  } catch (const RunError&) {  // it ends, or another is about to take over
+  }
+}
+
 void cancel(Desk& desk, JobId job) {
   try {
     if (is_companion(desk.cluster.job(job), desk.settings.base)) desk.cluster.cancel(job);

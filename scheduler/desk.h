@@ -72,6 +72,9 @@ auto insist(Desk& desk, Time deadline, What what) {
   }
 }
 
+/// Puts it into the job's events, if bellows-run can be reached.
+void note(Desk& desk, const protocol::JobEvent& event);
+
 /// Now, or later when Slurm cannot be reached.
 void cancel(Desk& desk, JobId job);
 /// The same for nodes on which nothing runs any more.

@@ -48,8 +48,10 @@ std::optional<std::string> slurm_job_meant(const std::optional<std::string>& nam
   return is_number(job) ? std::optional<std::string>(job) : std::nullopt;
 }
 
+bool came_by_step() { return std::getenv(kThere) != nullptr; }
+
 std::optional<std::string> node_to_go_to(const std::string& slurm_job) {
-  if (std::getenv(kThere) != nullptr || !is_number(slurm_job)) return std::nullopt;
+  if (came_by_step() || !is_number(slurm_job)) return std::nullopt;
   const std::string command = "exec squeue -h -j " + slurm_job + " -o %B 2>/dev/null </dev/null";
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "re"), &pclose);
   std::array<char, 512> line{};

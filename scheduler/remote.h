@@ -16,6 +16,9 @@ std::optional<std::string> slurm_job_meant(const std::optional<std::string>& nam
 /// and when this process has come here in this way itself, or is on that node already.
 std::optional<std::string> node_to_go_to(const std::string& slurm_job);
 
+/// Whether this process was started by go_to(), as a step of the job.
+bool came_by_step();
+
 /// Becomes `srun … bellows ARGUMENTS` on that node. Returns only when srun cannot be started, with
 /// the reason.
 std::string go_to(const std::string& slurm_job, const std::string& node,

@@ -137,6 +137,27 @@ ResizeReport to_exactly(Desk& desk, const Holdings& holdings, const std::vector<
 
 }  // namespace
 
+void note_changes(Desk& desk, const ResizeReport& report, const std::string& text) {
+  const auto event = [&](const char* kind, const std::vector<std::string>& nodes,
+                         std::vector<std::pair<std::string, double>> phases) {
+    if (nodes.empty()) return;
+    double total = 0;
+    for (const auto& [name, seconds] : phases) total += seconds;
+    note(desk, {.kind = kind,
+                .nodes = nodes,
+                .seconds = total,
+                .phases = std::move(phases),
+                .text = text});
+  };
+  event("granted", report.added,
+        {{"allocation", report.allocation.count()},
+         {"agents", report.agents.count()},
+         {"warm_up", report.warm_up.count()},
+         {"join", report.join.count()}});
+  event("returned", report.removed,
+        {{"leave", report.leave.count()}, {"give_back", report.give_back.count()}});
+}
+
 ResizeReport grow(Desk& desk, NodeRequest nodes, std::size_t component, Time deadline,
                   const StopWaiting& stop) {
   const Time begun = desk.now();

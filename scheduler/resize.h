@@ -23,6 +23,9 @@ struct ResizeReport {
   int nodes = 0;                   // that the job has now
 };
 
+/// Puts what was done into the job's events: nodes that were granted, nodes that Slurm has back.
+void note_changes(Desk& desk, const ResizeReport& report, const std::string& text);
+
 /// "" or why to stop waiting for nodes: the job ends, a newer request has come. Called often.
 using StopWaiting = std::function<std::string()>;
 

@@ -11,7 +11,7 @@ using protocol::Message;
 
 namespace {
 
-constexpr ControlClient::Milliseconds kStatusLimit{10'000};
+constexpr ControlClient::Milliseconds kStatusLimit{10'000}, kNoteLimit{2'000};
 
 ControlClient::Milliseconds milliseconds(Seconds time) {
   return std::chrono::ceil<ControlClient::Milliseconds>(time);
@@ -81,6 +81,12 @@ class SocketRunClient final : public RunClient {
     request.head["nodes"] = json::value_from(nodes);
     request.head["gone"] = gone;
     ask(std::move(request), milliseconds(limit));
+  }
+
+  void note(const protocol::JobEvent& event) override {
+    Message request("note");
+    request.head["event"] = to_json(event);
+    ask(std::move(request), kNoteLimit);
   }
 
  private:

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/job_event.h"
 #include "scheduler/cluster.h"
 
 namespace bellows::scheduler {
@@ -63,6 +64,8 @@ class RunClient {
   /// Returns when nothing of the job runs there any more. `gone`: Slurm has taken them; their ranks
   /// are not asked to leave. Nodes that bellows-run does not know are no error.
   virtual void remove_nodes(const std::vector<std::string>& nodes, bool gone, Seconds limit) = 0;
+  /// For the job's events; number, time, epoch and ranks are bellows-run's to give.
+  virtual void note(const protocol::JobEvent& event) = 0;
 };
 
 /// By the control socket.

@@ -205,6 +205,28 @@ std::string status_text(const protocol::Message& status) {
   return text;
 }
 
+std::string event_heading() {
+  return "TIME                 EVENT         TOOK  EPOCH  RANKS  NODES     WHAT\n";
+}
+
+std::string event_line(const protocol::JobEvent& event) {
+  const json::object object = to_json(event);
+  std::string nodes;
+  for (const std::string& node : event.nodes) nodes += (nodes.empty() ? "" : ",") + printable(node);
+  const auto right = [](const std::string& cell, std::size_t width) {
+    return std::string(width - std::min(width, cell.size()), ' ') + cell + "  ";
+  };
+  const auto left = [](std::string cell, std::size_t width) {
+    cell.resize(std::max(width, cell.size()), ' ');
+    return cell + "  ";
+  };
+  return left(local_time(object), 19) + left(printable(event.kind), 8) +
+         right(event.seconds > 0 ? duration(object, "seconds") : kUnknown, 8) +
+         right(event.epoch > 0 ? shown(object, "epoch") : kUnknown, 5) +
+         right(shown(object, "ranks"), 5) + left(nodes.empty() ? kUnknown : nodes, 8) +
+         printable(event.text) + '\n';
+}
+
 std::string printable(std::string_view text) {
   static constexpr char kHex[] = "0123456789abcdef";
   std::string line;

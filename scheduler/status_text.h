@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "protocol/job_event.h"
 #include "protocol/message.h"
 
 namespace bellows::scheduler {
@@ -14,6 +15,11 @@ std::string status_text(const protocol::Message& status);
 
 /// bellowsd's answer to "jobs", in the same way.
 std::string jobs_text(const protocol::Message& jobs);
+
+/// A line for each event, under this heading: events come one by one, so the columns cannot wait
+/// for the widest.
+std::string event_heading();
+std::string event_line(const protocol::JobEvent& event);
 
 /// Control characters and backslashes escaped (\x1b, \\): a name cannot act on the terminal, and a
 /// line stays a line.

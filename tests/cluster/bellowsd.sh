@@ -118,4 +118,15 @@ test_a_dry_run_changes_nothing() {
   finish_jobs "$one"
   end_daemon -TERM
 }
+test_a_job_that_stands_alone_follows_the_cluster_by_itself() {
+  # A daemon that changes nothing; of the jobs that it looks after, none would grow.
+  daemon "policy = fair" "dry-run = true"
+  begin BELLOWSD_CONFIG=$CONFIGURATION -- -N1 -w n1 --elastic=1-3 --elastic-mode=turbo -- \
+    --elastic auto --standalone-elastic
+  await "$JOB" 3
+  expect_exit 0 on ctl env BELLOWSD_CONFIG=$CONFIGURATION bellows jobs --json
+  expect_contains "$OUT" '"jobs":[]'
+  finish
+  end_daemon -TERM
+}
 _log_has() { [[ $(daemon_log) == *"$1"* ]]; }

@@ -138,7 +138,7 @@ test_a_job_that_loses_the_node_of_its_script_can_be_requeued() {
 test_the_example_outlives_its_launcher() {
   on ctl rm -f end
   JOB=$(on ctl bash -c "PATH=$PROGRAMS/bin:$PROGRAMS/tests:\$PATH sbatch --parsable --output=job-%j.out \
-    /bellows/scripts/examples/elastic.sbatch $STEPS")
+    /bellows/docs/examples/elastic.sbatch $STEPS")
   began
   on "root@$HOST" pkill -KILL -x bellows-run
   wait_until 40 _output_has "took over job $JOB."

@@ -23,6 +23,8 @@ test_a_job_of_fixed_size_has_a_status_and_nothing_to_change() {
   expect_equal "$(grep -c running <<<"$OUT")" 2
   expect_exit 0 ctl --job "local-$LAUNCHER" status --json
   expect_contains "$OUT" '"ranks":[{"rank":0,'
+  expect_exit 0 ctl events
+  expect_matches "$OUT" " start .* 2 ranks on 2 nodes$"
   expect_exit 1 ctl resize 3
   expect_contains "$ERR" "without --elastic"
   end
@@ -41,6 +43,68 @@ test_a_job_grows_and_shrinks_on_request() {
   expect_exit 0 ctl status
   expect_matches "$OUT" 'join .*leave '
   end
+}
+
+# told FILE: the events in it, without times, which JSON does not keep to the last bit.
+told() { python3 -c "import json, sys
+for line in open(sys.argv[1]):
+    event = json.loads(line)
+    print(*(event[name] for name in ('number', 'kind', 'epoch', 'ranks', 'nodes', 'text')), *event['phases'])" "$1"; }
+# _followed KIND [COUNT]: so many were.
+_followed() { (($(grep -c "\"kind\":\"$1\"" followed) >= ${2:-1})); }
+test_what_happens_to_a_job_is_told_while_it_happens_and_afterwards() {
+  begin 1-4 -n 2 --local-nodes 2 --events events.jsonl
+  ctl events --follow --json >followed 2>follower.err &
+  local follower=$!
+  wait_until 20 _followed start
+  expect_exit 0 ctl resize +1
+  wait_until 20 _followed join
+  kill -KILL "$(rank_pid 0)"
+  wait_until 20 _followed repair
+  expect_exit 0 ctl leave --ranks 0
+  wait_until 20 _followed leave
+  expect_exit 0 ctl events
+  expect_matches "$OUT" "^TIME .* start .* join .* repair .* leave "
+  expect_contains "$OUT" "was killed by SIGKILL"
+  expect_exit 0 ctl events --since=1d --json
+  echo "$OUT" >shown
+  expect_equal "$(told shown)" "$(told followed)"
+  expect_exit 0 ctl events --since=@99999999999
+  expect_equal "$(wc -l <<<"$OUT")" 1
+  finish
+  CODE=0
+  wait "$follower" || CODE=$?
+  expect_equal "$CODE $(<follower.err)" "0 "
+  expect_contains "$(tail -n 1 followed)" '"kind":"end"'
+  expect_equal "$(told events.jsonl)" "$(told followed)"
+  expect_exit 3 ctl events
+  expect_contains "$ERR" "of a job that is over, events are left where"
+  expect_exit 0 ctl events --file events.jsonl
+  expect_matches "$OUT" " end .* all ranks have ended in order; exit code 0$"
+}
+
+test_events_are_followed_from_one_launcher_to_the_next() {
+  begin 1-4 -n 2 --local-nodes 2 --events events.jsonl
+  local first=$LAUNCHER follower
+  ctl events --follow --json >followed 2>follower.err &
+  follower=$!
+  wait_until 20 _followed start
+  kill -KILL "$LAUNCHER"
+  wait "$STARTED" || true
+  LIMIT=100 start --reattach "local-$first"
+  wait_until 20 _followed reattach
+  expect_exit 0 ctl resize +1
+  wait_until 20 _followed join
+  finish
+  wait "$follower" || fail "bellows events --follow: $(<follower.err)"
+  expect_equal "$(told events.jsonl)" "$(told followed)"
+}
+
+test_a_file_for_events_that_cannot_be_written_is_named_at_once() {
+  expect_exit 1 launch -n 1 --events /nowhere/events true
+  expect_contains "$ERR" "--events=/nowhere/events: No such file or directory"
+  expect_exit 2 launch --reattach local-1 --events x
+  expect_contains "$ERR" "--reattach and --events exclude each other"
 }
 
 test_new_ranks_start_where_they_are_wanted() {

@@ -43,7 +43,7 @@ test_it_builds_from_an_installed_tree() {
   # Not where it was installed for, nor with the tree in reach: as a package that was unpacked.
   mv root/opt/bellows moved
   mkdir example
-  cp "$ROOT"/scripts/examples/jacobi* example
+  cp "$ROOT"/docs/examples/jacobi* example
   export PKG_CONFIG_PATH=$PWD/moved/lib/pkgconfig
   cd example
   # shellcheck disable=SC2046 # words for the compiler

@@ -107,6 +107,45 @@ test_a_process_that_replaces_itself_may_take_its_time() {
   expect_lacks "$ERR" "gives no sign of life"
 }
 
+_are_replaced() {
+  local pid
+  for pid; do grep -qz '^BELLOWS_STATE_FD=' "/proc/$pid/environ" || return; done
+}
+
+# Nobody would tell it anything any more.
+test_a_process_that_has_replaced_itself_ends_with_its_agent() {
+  export BELLOWS_STUCK_SECONDS=0.000001
+  begin 1-4 -n 3 --local-nodes 2
+  local victim pids agents
+  victim=$(rank_pid 1)
+  mapfile -t pids < <(ranks | grep -v "^$victim$")
+  kill -KILL "$victim"
+  wait_until 20 _size_is 2
+  wait_until 10 _are_replaced "${pids[@]}"
+  mapfile -t agents < <(agents)
+  # All at once, and bellows-run first, so that nobody else ends them.
+  kill -STOP "$LAUNCHER"
+  kill -KILL "${agents[@]}"
+  expect_gone "${pids[@]}"
+  kill -CONT "$LAUNCHER"
+  expect_end '!0'
+}
+
+test_a_rank_that_a_script_has_started_ends_with_its_agent() {
+  LIMIT=60 start --elastic 1-4 -n 2 --local-nodes 2 sh -c 'elastic_steps --steps 1000000 --work 5; true'
+  wait_until 30 _steady
+  local scripts pids
+  mapfile -t scripts < <(ranks)
+  mapfile -t pids < <(for script in "${scripts[@]}"; do pgrep -P "$script"; done)
+  ((${#pids[@]} == 2)) || fail "${#pids[@]} ranks"
+  kill -STOP "$LAUNCHER"
+  # shellcheck disable=SC2046 # their ids
+  kill -KILL $(agents)
+  expect_gone "${scripts[@]}" "${pids[@]}"
+  kill -CONT "$LAUNCHER"
+  expect_end '!0'
+}
+
 # shellcheck disable=SC2016 # for the ranks' shell
 test_a_rank_that_dies_before_its_first_world() {
   LIMIT=60 start --elastic 1-4 -n 4 --local-nodes 2 sh -c '

@@ -7,13 +7,13 @@ export TIME_LIMIT=300
 sources() {
   local pattern names=()
   for pattern in "$@"; do names+=(-o -name "$pattern"); done
-  (cd "$ROOT" && find protocol checkpoint scheduler spank_plugin mpi_elastic trainer scripts tests .ci -type f \
+  (cd "$ROOT" && find protocol checkpoint scheduler spank_plugin mpi_elastic trainer docs/examples scripts tests .ci -type f \
     \( "${names[@]:1}" \) | sort)
 }
 
 test_shell_scripts_pass_shellcheck() {
   local files
-  mapfile -t files < <(cd "$ROOT" && find scripts tests .ci -type f -exec grep -lE '^#!.*\b(ba)?sh$|^# shellcheck shell=bash' {} + | sort)
+  mapfile -t files < <(cd "$ROOT" && find scripts tests docs/examples .ci -type f -exec grep -lE '^#!.*\b(ba)?sh$|^# shellcheck shell=bash' {} + | sort)
   ((${#files[@]} > 10)) || fail "found only ${#files[@]} scripts"
   cd "$ROOT"
   expect_exit 0 shellcheck -x "${files[@]}"

@@ -66,6 +66,17 @@ TEST(ControlCommandLine, SaysWhatToAsk) {
             R"(leave {"nodes":["a-1","b.c"],"wait":true} 60000)");
 }
 
+TEST(ControlCommandLine, KnowsWhichEventsAreMeant) {
+  const Command command = parse_command({"--job=7", "events", "--follow", "--since=@5", "--json"});
+  EXPECT_EQ(command.what, Command::What::events);
+  EXPECT_TRUE(command.follow && command.json);
+  EXPECT_EQ(command.since, 5);
+  EXPECT_EQ(parse_command({"events", "--file", "e"}).file, "e");
+  EXPECT_THAT(complaint({"events", "--file=e", "--follow"}), HasSubstr("--file reads what a job"));
+  EXPECT_THAT(complaint({"events", "--since=soon"}), HasSubstr("--since=soon: must be"));
+  EXPECT_THAT(complaint({"status", "--follow"}), HasSubstr("--follow"));
+}
+
 TEST(ControlCommandLine, AsksTheBrokerForNodes) {
   EXPECT_EQ(asked_by({"resize", "--nodes=+1"}),
             R"(resize-nodes {"nodes":"+1","wait":true,"limit":6E1} 60000)");
@@ -88,10 +99,10 @@ TEST(ControlCommandLine, TakesTheJobBeforeOrBehindTheCommand) {
 
 TEST(ControlCommandLine, RefusesWrongUseAndSaysWhatIsAllowed) {
   const std::vector<std::pair<Arguments, std::string>> wrong = {
-      {{}, "no command: must be status, resize, leave or jobs"},
+      {{}, "no command: must be status, events, resize, leave or jobs"},
       {{"resize", "+1", "--operator"}, "--operator goes with --nodes"},
       {{"resize", "--nodes=+1", "--operator"}, "--operator needs the number of a Slurm job"},
-      {{"grow"}, "unknown command 'grow': must be status, resize, leave or jobs"},
+      {{"grow"}, "unknown command 'grow': must be status, events, resize, leave or jobs"},
       {{"--json"}, "unrecognised option '--json'"},
       {{"--jo", "1", "status"}, "unknown command '1'"},
       {{"status", "--frobnicate"}, "unrecognised option '--frobnicate'"},

@@ -78,6 +78,8 @@ class Launcher {
   void close() {
     run([this] { server_->close(); });
   }
+  /// From within a handler.
+  void close_now() { server_->close(); }
   const std::string& path() const { return server_->path(); }
 
  private:

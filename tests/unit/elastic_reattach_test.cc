@@ -39,6 +39,8 @@ class ElasticJobFile : public test::ControlTest {
     record.program.environment = {"A=1", "B=x y"};
     record.options.tag_output = true;
     record.options.grace_seconds = 33.5;
+    record.options.events = "/data/events.jsonl";
+    record.options.standalone = true;
     record.options.agent = "/opt/bellows-agent";
     record.nodes = {{"n1", 0, 100, 5000}, {"n2", 3, 101, 5001}};
     record.next_node = 7;
@@ -72,6 +74,8 @@ TEST_F(ElasticJobFile, KeepsWhatTheNextLauncherNeeds) {
   EXPECT_EQ(read.options.directory, "/data");
   EXPECT_TRUE(read.options.tag_output);
   EXPECT_EQ(read.options.grace_seconds, 33.5);
+  EXPECT_EQ(read.options.events, "/data/events.jsonl");
+  EXPECT_TRUE(read.options.standalone);
   EXPECT_EQ(read.options.agent, "/opt/bellows-agent");
   EXPECT_THAT(read.program.environment, ElementsAre("A=1", "B=x y"));
   ASSERT_EQ(read.nodes.size(), 2U);

@@ -34,6 +34,25 @@ TEST_F(CareTest, TellsOfNodesThatSlurmHasTaken) {
   cluster.end_job(id, "PREEMPTED");
   look(3);
   EXPECT_THAT(run.log, ElementsAre("taken n3"));
+  ASSERT_EQ(run.events.size(), 1U);
+  EXPECT_EQ(run.events[0].kind, "taken");
+  EXPECT_THAT(run.events[0].nodes, ElementsAre("n3"));
+}
+
+TEST_F(CareTest, PutsWhatItHasDoneIntoTheEvents) {
+  settings.mode = protocol::ElasticMode::turbo;
+  look(3);
+  ASSERT_EQ(run.events.size(), 1U);
+  EXPECT_EQ(run.events[0].kind, "granted");
+  EXPECT_THAT(run.events[0].nodes, ElementsAre("n3", "n4"));
+  EXPECT_EQ(run.events[0].phases.at(0).first, "allocation");
+  settings.mode = protocol::ElasticMode::manual;
+  cluster.set_node("n4", NodeState::leaving);
+  look(2);
+  ASSERT_EQ(run.events.size(), 2U);
+  EXPECT_EQ(run.events[1].kind, "returned");
+  EXPECT_THAT(run.events[1].nodes, ElementsAre("n4"));
+  EXPECT_THAT(run.events[1].text, HasSubstr("it drains"));
 }
 
 TEST_F(CareTest, LetsRanksLeaveAPreemptedBrick) {

@@ -23,6 +23,7 @@ class SimulatedRun final : public RunClient {
   bool gone = false;
   std::string refuses_leaving;
   std::vector<std::string> log;
+  std::vector<protocol::JobEvent> events;
 
   RunStatus status() override {
     check();
@@ -67,6 +68,11 @@ class SimulatedRun final : public RunClient {
         return one.name == node;
       });
     }
+  }
+
+  void note(const protocol::JobEvent& event) override {
+    check();
+    events.push_back(event);
   }
 
   void keep(const NewNode& node, int ranks) {

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The events of a job: the newest in memory, and all in a file where the user wants one
+// (--events). A line of the file is one JSON object and written by one call, so that a launcher
+// that is killed leaves at most one line that is not whole.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "protocol/fd.h"
+#include "protocol/job_event.h"
+
+namespace bellows::elastic {
+
+class EventLog {
+ public:
+  using Event = protocol::JobEvent;
+  static constexpr std::size_t kKept = 1000;
+
+  /// Events are appended to this file from now on, which is made if it is absent. Throws
+  /// std::runtime_error naming it and the reason.
+  void write_to(const std::string& file);
+  /// Gives the event its number, and its time. Returns "" or, once, why the file lacks it.
+  std::string add(Event event);
+
+  /// The number of the newest, 0 if there is none.
+  std::int64_t newest() const { return next_ - 1; }
+  /// Those later than the one with this number, the oldest first, `most` of them.
+  std::vector<Event> after(std::int64_t number, std::size_t most) const;
+
+ private:
+  std::string append(const Event& event);
+
+  std::deque<Event> events_;
+  std::int64_t next_ = 1;
+  std::string path_;
+  protocol::Fd file_;
+  bool torn_ = false;  // the file's last line is not whole
+  bool complained_ = false;
+};
+
+}  // namespace bellows::elastic
