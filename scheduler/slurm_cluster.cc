@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <mutex>
 
 #include "scheduler/brick_script.h"
@@ -257,6 +258,7 @@ class SlurmCluster final : public Cluster {
       if (slurm_update_job(&change) != SLURM_SUCCESS) {
         fail("job " + number_text(id) + " cannot be shrunk to " + names, errno);
       }
+      count_cores_anew();
       if (job(id).nodes.size() <= keep.size()) return;
       names += "," + keep.at(0);
     }
@@ -264,6 +266,18 @@ class SlurmCluster final : public Cluster {
   }
 
  private:
+  // slurmctld (select/cons_tres, part_data.c, up to 26.05 at least) puts off counting a partition's
+  // cores when a job is shrunk, and forgets to do it when another job of the partition ends next:
+  // the node is idle from then on, and gets no job. A request for the nodes makes it count at once;
+  // one for changes after a time to come has a short answer.
+  static void count_cores_anew() {
+    node_info_msg_t* changes = nullptr;
+    const time_t later = std::time(nullptr) + 86'400;
+    if (slurm_load_node(later, &changes, SHOW_ALL) == SLURM_SUCCESS) {
+      slurm_free_node_info_msg(changes);
+    }
+  }
+
   template <class List, class Load>
   void refresh(List*& kept, const char* what, void (*release)(List*), Load load) {
     List* fresh = nullptr;

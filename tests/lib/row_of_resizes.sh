@@ -11,7 +11,6 @@ ALL="n1 n2 n3 n4"
 HELD=''   # the job's nodes, in order
 DEAD=''   # one of them whose rank was killed
 REQUEST='' WANTED=''
-LOST=0    # how often Slurm had lost count of a node
 KILLER='' # the process that kills a rank in the middle of a request
 
 draw() { DRAWN=$((RANDOM % $1)); }
@@ -138,27 +137,19 @@ print(*sorted(rank["node"] for rank in status["ranks"]), status["state"])'
 }
 _agree() { [[ $(seen) == "$HELD"$'\n'"$HELD"$'\n'"$HELD"$'\n'"$HELD steady" ]]; }
 
-# Nodes that Slurm calls idle and takes for used all the same: when a job is shrunk while another one
-# of its partition runs, slurmctld 24.11 counts the node again once that other job has ended, until
-# the job that gave it back ends or grows, or slurmctld is reconfigured (docs/admin.md).
+# Nodes that Slurm calls idle and takes for used all the same (docs/admin.md).
 lost_to_slurm() {
   on ctl scontrol -o show nodes | sed -n 's/^NodeName=\([^ ]*\) .* CPUAlloc=[1-9].* State=IDLE .*/\1/p' | xargs
 }
 
-# settle: until all say the same. What Slurm has lost count of is mended as an administrator would.
+# settle: until all say the same, and Slurm can use what is idle.
 settle() {
-  local until=$((SECONDS + 20)) lost
-  until _agree; do
-    ((SECONDS < until)) || fail "the job should have $HELD; Slurm, sinfo, bellows-run and its ranks say: $(seen)"
+  local until=$((SECONDS + 20))
+  until _agree && [[ -z $(lost_to_slurm) ]]; do
+    ((SECONDS < until)) || fail "the job should have $HELD; Slurm, sinfo, bellows-run and its ranks say: $(seen); \
+Slurm has lost count of: $(lost_to_slurm)"
     sleep 0.1
   done
-  lost=$(lost_to_slurm)
-  [[ $lost ]] || return 0
-  echo "    Slurm has lost count of $lost"
-  LOST=$((LOST + 1))
-  on root@ctl scontrol reconfigure
-  wait_until 20 _agree
-  expect_equal "$(lost_to_slurm)" ""
 }
 
 # Whether what was refused could have been done, as far as the row knows.
@@ -225,5 +216,4 @@ row_of_resizes() {
   HELD=$(nodes_of "$JOB")
   settle
   for ((i = 1; i <= ${RESIZES:-10}; i++)); do one_resize $i; done
-  echo "Slurm had lost count of nodes $LOST times"
 }
