@@ -48,7 +48,15 @@ AgentSettings AgentSettings::from_environment() {
       seconds("BELLOWS_RANK_SILENCE_SECONDS", settings.rank_silence_seconds);
   settings.grace_seconds = seconds("BELLOWS_LAUNCHER_GRACE_SECONDS", settings.grace_seconds, true);
   settings.notice = std::getenv("BELLOWS_NOTICE") != nullptr;
+  settings.node_of_slurm = std::getenv("BELLOWS_NODE_OF_SLURM") != nullptr;
   return settings;
+}
+
+void AgentSettings::check_place() const {
+  const char* here = std::getenv("SLURMD_NODENAME");
+  if (node_of_slurm && here != nullptr && here != node) {
+    throw std::runtime_error("Slurm has started this agent on " + std::string(here));
+  }
 }
 
 void AgentSettings::add_to(std::vector<std::string>& environment) const {
@@ -66,13 +74,14 @@ void AgentSettings::add_to(std::vector<std::string>& environment) const {
   set_variable(environment, "BELLOWS_RANK_SILENCE_SECONDS", std::to_string(rank_silence_seconds));
   set_variable(environment, "BELLOWS_LAUNCHER_GRACE_SECONDS", std::to_string(grace_seconds));
   if (notice) set_variable(environment, "BELLOWS_NOTICE", "1");
+  if (node_of_slurm) set_variable(environment, "BELLOWS_NODE_OF_SLURM", "1");
 }
 
 void AgentSettings::remove_from(std::vector<std::string>& environment) {
   for (const char* name :
        {"BELLOWS_NODE=", "BELLOWS_COORDINATOR=", "BELLOWS_SECRET=", "BELLOWS_JOB=",
         "BELLOWS_CONNECT_SECONDS=", "BELLOWS_SILENCE_SECONDS=", "BELLOWS_RANK_SILENCE_SECONDS=",
-        "BELLOWS_LAUNCHER_GRACE_SECONDS=", "BELLOWS_NOTICE="}) {
+        "BELLOWS_LAUNCHER_GRACE_SECONDS=", "BELLOWS_NOTICE=", "BELLOWS_NODE_OF_SLURM="}) {
     remove_variables(environment, name);
   }
 }

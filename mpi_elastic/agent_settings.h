@@ -10,6 +10,7 @@ namespace bellows::elastic {
 
 struct AgentSettings {
   std::string node;                    // BELLOWS_NODE: the name it reports under
+  bool node_of_slurm = false;          // BELLOWS_NODE_OF_SLURM: which is that of a node of Slurm's
   std::vector<std::string> addresses;  // BELLOWS_COORDINATOR: HOST:PORT[,HOST:PORT…]
   std::string secret;                  // BELLOWS_SECRET
   std::string job;                     // BELLOWS_JOB: e.g. "4711" or "local-2301"
@@ -24,6 +25,9 @@ struct AgentSettings {
 
   /// Reads the variables. Throws std::runtime_error naming the one that is missing or wrong.
   static AgentSettings from_environment();
+  /// Throws std::runtime_error when Slurm has started this agent on another node than it was to:
+  /// the rows of nodes of a job that has been resized are not always in order.
+  void check_place() const;
   /// Sets the variables in the environment of an agent.
   void add_to(std::vector<std::string>& environment) const;
   /// Removes them from an environment that ranks are to get.

@@ -2,6 +2,7 @@
 #include "mpi_elastic/agent_starter.h"
 
 #include <fcntl.h>
+#include <fmt/ranges.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -11,6 +12,14 @@
 #include <utility>
 
 namespace bellows::elastic {
+namespace {
+
+// Where the text of a step's --nodelist is that of the job's own, Slurm takes it for no wish of the
+// step's (stepmgr.c, _pick_step_nodes): after `sbatch -w n1 -N2` a step for n1 can start on n2.
+// Named here are the nodes that it must not take. With more the agent finds out (check_place).
+constexpr std::size_t kMostExcluded = 128;
+
+}  // namespace
 
 AgentStarter::AgentStarter(boost::asio::io_context& io, std::string agent, bool slurm, OnEnd on_end)
     : io_(io), agent_(std::move(agent)), slurm_(slurm), on_end_(std::move(on_end)) {}
@@ -26,7 +35,8 @@ AgentStarter::~AgentStarter() {
 // against us: the step spans one node, shares it with other steps, gets all of it, has no PMI of
 // its own, and its end is nobody else's.
 std::vector<std::string> AgentStarter::command(const AgentSettings& settings,
-                                               const std::string& job) const {
+                                               const std::string& job,
+                                               const std::vector<std::string>& others) const {
   if (!slurm_) return {agent_};
   std::vector<std::string> words = {"srun",         "--nodes=1",
                                     "--ntasks=1",   "--nodelist=" + settings.node,
@@ -39,19 +49,25 @@ std::vector<std::string> AgentStarter::command(const AgentSettings& settings,
   const std::size_t plus = job.find('+');
   if (!job.empty()) words.push_back("--jobid=" + job.substr(0, plus));
   if (plus != std::string::npos) words.push_back("--het-group=" + job.substr(plus + 1));
+  if (!others.empty() && others.size() <= kMostExcluded) {
+    words.push_back(fmt::format("--exclude={}", fmt::join(others, ",")));
+  }
   words.push_back(agent_);
   return words;
 }
 
-void AgentStarter::start(const AgentSettings& settings, const std::string& job) {
+void AgentStarter::start(const AgentSettings& settings, const std::string& job,
+                         const std::vector<std::string>& others) {
   SpawnRequest request;
-  request.arguments = command(settings, job);
+  request.arguments = command(settings, job, others);
   request.environment = own_environment();
   // They would be taken for options of our own steps.
   for (const char* name :
        {"SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_NTASKS_PER_NODE=", "SLURM_DISTRIBUTION=",
         "SLURM_CPU_BIND", "SLURM_HINT=", "SLURM_LABELIO=", "SLURM_STDOUTMODE=", "SLURM_STDERRMODE=",
-        "SLURM_STDINMODE=", "SLURM_THREADS_PER_CORE=", "SLURM_EXCLUSIVE=", "SLURM_EXACT="}) {
+        "SLURM_STDINMODE=", "SLURM_THREADS_PER_CORE=", "SLURM_EXCLUSIVE=", "SLURM_EXACT=",
+        // (These are of the job as it began: srun asks slurmctld for its present nodes instead.)
+        "SLURM_NODELIST", "SLURM_JOB_NODELIST"}) {
     if (slurm_) remove_variables(request.environment, name);
   }
   // They tell of another allocation than the one that is meant.

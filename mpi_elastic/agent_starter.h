@@ -26,9 +26,10 @@ class AgentStarter {
   AgentStarter(const AgentStarter&) = delete;
   AgentStarter& operator=(const AgentStarter&) = delete;
 
-  /// `job`: the Slurm job that has the node, "" for the one that this process is in. Throws
-  /// SpawnError.
-  void start(const AgentSettings& settings, const std::string& job);
+  /// `job`: the Slurm job that has the node, "" for the one that this process is in. `others`:
+  /// nodes on which Slurm must not start it. Throws SpawnError.
+  void start(const AgentSettings& settings, const std::string& job,
+             const std::vector<std::string>& others);
   /// Watches a process that another launcher has started. False when it has ended.
   bool adopt(const std::string& node, pid_t pid, std::int64_t started);
   /// Of the node's process; 0 when there is none.
@@ -47,7 +48,8 @@ class AgentStarter {
     boost::asio::posix::stream_descriptor exit;
     bool ours = true;  // else its exit status is not for us
   };
-  std::vector<std::string> command(const AgentSettings& settings, const std::string& job) const;
+  std::vector<std::string> command(const AgentSettings& settings, const std::string& job,
+                                   const std::vector<std::string>& others) const;
   void wait_for(const std::string& node);
 
   boost::asio::io_context& io_;

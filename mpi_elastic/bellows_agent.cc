@@ -38,6 +38,7 @@ int main(int argc, char** argv) {
   try {
     AgentSettings settings = AgentSettings::from_environment();
     spdlog::set_pattern("bellows-agent on " + settings.node + ": %v");
+    settings.check_place();
     // The library would look for a server to be a client of.
     for (const char* name : {"PMIX_NAMESPACE", "PMIX_RANK", "PMIX_SERVER_URI"}) unsetenv(name);
     boost::asio::io_context io(1);

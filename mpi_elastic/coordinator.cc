@@ -130,7 +130,7 @@ void Coordinator::start_agents() {
     }
     for (const auto& [node, ranks] : placed_) {
       settings.node = node;
-      starter_.start(settings, job_of(node));
+      starter_.start(settings, job_of(node), other_nodes(node));
     }
     keep_record();
     spdlog::info("starting {} agents, reachable at {}", placed_.size(), settings.addresses[0]);
@@ -144,6 +144,7 @@ AgentSettings Coordinator::settings_for_agents() const {
   AgentSettings settings;
   settings.secret = secret_;
   settings.job = allocation_.job;
+  settings.node_of_slurm = allocation_.slurm;
   settings.connect_seconds = options_.start_seconds;
   settings.silence_seconds = options_.silence_seconds;
   settings.rank_silence_seconds = options_.rank_silence_seconds;

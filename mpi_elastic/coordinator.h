@@ -175,6 +175,7 @@ class Coordinator {
   struct Removal;
   void start_broker();
   std::string job_of(const std::string& node) const;
+  std::vector<std::string> other_nodes(const std::string& node) const;
   void add_nodes(const Message& request, ControlServer::Reply reply);
   void remove_nodes(const Message& request, ControlServer::Reply reply);
   void node_gets_notice(const std::string& node);
@@ -237,6 +238,7 @@ class Coordinator {
     std::uint32_t left = 0;     // newest epoch that it has left
     std::int64_t step = 0;      // as it last said
     double samples_per_second = 0;
+    double samples_left = -1;  // below 0: not known
     std::optional<int> abort_status;
   };
   /// Where the newest epoch stands.

@@ -209,14 +209,17 @@ Message Coordinator::status() const {
   head["min"] = options_.elastic ? options_.elastic->first : size;
   head["max"] = options_.elastic ? options_.elastic->second : size;
   std::int64_t step = 0;
-  double speed = 0;
+  double speed = 0, left = -1;
   json::array ranks;
   std::map<std::string, int> by_node;
   const auto now = Clock::now();
   for (const auto& [member, info] : ranks_) {
     const Member& who = *membership_.member(member);
     step = std::max(step, info.step);
-    if (info.rank == 0) speed = info.samples_per_second;
+    if (info.rank == 0) {
+      speed = info.samples_per_second;
+      left = info.samples_left;
+    }
     ++by_node[who.node];
     ranks.push_back(json::object{
         {"rank", info.rank},
@@ -230,6 +233,7 @@ Message Coordinator::status() const {
   }
   head["step"] = step;
   head["samples_per_second"] = speed;
+  if (left >= 0) head["samples_left"] = left;
   head["ranks"] = ranks;
   json::array nodes, events;
   for (const auto& [node, count] : by_node) {

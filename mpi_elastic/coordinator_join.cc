@@ -104,7 +104,7 @@ void Coordinator::start_arrival(const std::string& node) {
     const bool companion = !job.empty() && job.find('+') == std::string::npos;
     agent_settings_.job = companion ? job : allocation_.job;
     agent_settings_.notice = companion;
-    starter_.start(agent_settings_, job_of(node));
+    starter_.start(agent_settings_, job_of(node), other_nodes(node));
     keep_record();
   } catch (const std::runtime_error& failed) {
     node_failed_to_arrive(node, failed.what());

@@ -41,6 +41,14 @@ void Coordinator::start_broker() {
                                   .standalone = options_.standalone});
 }
 
+std::vector<std::string> Coordinator::other_nodes(const std::string& node) const {
+  std::vector<std::string> others;
+  for (const Node& one : allocation_.nodes) {
+    if (one.name != node) others.push_back(one.name);
+  }
+  return others;
+}
+
 std::string Coordinator::job_of(const std::string& node) const {
   for (const Node& allocated : allocation_.nodes) {
     if (allocated.name == node) return allocated.job;

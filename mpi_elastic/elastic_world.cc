@@ -179,7 +179,7 @@ bool ElasticWorld::change_wanted() const {
 bool ElasticWorld::change(const MpiError* cause) { return impl_->change(cause); }
 
 void ElasticWorld::report(const Progress& progress) {
-  if (impl_->control) impl_->control->set_progress(progress.step, progress.samples_per_second);
+  if (impl_->control) impl_->control->set_progress(progress);
 }
 
 void ElasticWorld::close() { impl_->close(); }

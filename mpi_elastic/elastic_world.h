@@ -35,10 +35,13 @@ class Dismissed : public ElasticError {
   using ElasticError::ElasticError;
 };
 
-/// Numbers for people (`bellows status`), sent along with the signs of life.
+/// Numbers for people (`bellows status`) and for schedulers, sent along with the signs of life;
+/// those of rank 0 count. `samples_per_second` is of the present world: policies compare sizes by
+/// it.
 struct Progress {
   std::int64_t step = 0;
   double samples_per_second = 0;
+  double samples_left = -1;  // to the end of the run; below 0: not known
 };
 
 class ElasticWorld {

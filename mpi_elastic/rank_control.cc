@@ -20,6 +20,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "mpi_elastic/elastic_world.h"
 #include "mpi_elastic/held_signals.h"
 
 extern char** environ;
@@ -135,9 +136,10 @@ void RankControl::note_in_step() {
   send(message);
 }
 
-void RankControl::set_progress(std::int64_t step, double samples_per_second) {
-  step_ = step;
-  speed_ = samples_per_second;
+void RankControl::set_progress(const Progress& progress) {
+  step_ = progress.step;
+  speed_ = progress.samples_per_second;
+  samples_left_ = progress.samples_left;
 }
 
 void RankControl::listen() {
@@ -192,6 +194,7 @@ void RankControl::answer_ping() {
   Message pong("pong");
   pong.head["step"] = step_.load();
   pong.head["samples_per_second"] = speed_.load();
+  pong.head["samples_left"] = samples_left_.load();
   send(pong);
 }
 

@@ -17,6 +17,10 @@
 
 #include "protocol/message.h"
 
+namespace bellows {
+struct Progress;
+}
+
 namespace bellows::elastic {
 
 /// Where the program's own thread is; see the diagram in elastic_world.h.
@@ -60,7 +64,7 @@ class RankControl {
   std::mutex& update_mutex() { return update_; }
   /// The program has got through an update in this epoch: it holds the state.
   void note_in_step();
-  void set_progress(std::int64_t step, double samples_per_second);
+  void set_progress(const Progress& progress);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -86,7 +90,7 @@ class RankControl {
   std::atomic<std::uint32_t> epoch_ = 0;
   std::atomic<std::uint32_t> in_step_ = 0;  // newest epoch of which it was said
   std::atomic<std::int64_t> step_ = 0;
-  std::atomic<double> speed_ = 0;
+  std::atomic<double> speed_ = 0, samples_left_ = -1;
   std::mutex update_;
   std::atomic<bool> closing_ = false;
   bool sigterm_blocked_ = false;

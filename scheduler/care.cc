@@ -195,6 +195,7 @@ void Care::report(const Outlook& seen, const View& view) {
   job.speeds = speeds_;
   job.since = size_since_;
   job.samples_per_second = view.run.samples_per_second;
+  job.work_left = view.run.samples_left;
   job.ranks = view.run.ranks;
   desk_.guidance.publish(job);
 }

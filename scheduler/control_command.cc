@@ -120,7 +120,7 @@ std::string socket_of(const Command& command, const std::vector<std::string>& ar
                   "wrote them: bellows events --file=FILE");
     }
     if (!node) throw;
-    throw NoJob(std::string(none.what()) + "; its script runs on " + *node + ", but " +
+    throw NoJob(std::string(none.what()) + "; its script runs on " + node->name + ", but " +
                 go_to(*job, *node, arguments));
   }
 }

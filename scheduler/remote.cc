@@ -12,6 +12,9 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <sstream>
+
+#include "scheduler/node_list.h"
 
 extern char** environ;
 
@@ -50,22 +53,31 @@ std::optional<std::string> slurm_job_meant(const std::optional<std::string>& nam
 
 bool came_by_step() { return std::getenv(kThere) != nullptr; }
 
-std::optional<std::string> node_to_go_to(const std::string& slurm_job) {
+std::optional<ScriptNode> node_to_go_to(const std::string& slurm_job) {
   if (came_by_step() || !is_number(slurm_job)) return std::nullopt;
-  const std::string command = "exec squeue -h -j " + slurm_job + " -o %B 2>/dev/null </dev/null";
+  const std::string command =
+      "exec squeue -h -j " + slurm_job + " -o '%B %N' 2>/dev/null </dev/null";
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "re"), &pclose);
-  std::array<char, 512> line{};
-  if (!pipe || fgets(line.data(), line.size(), pipe.get()) == nullptr) return std::nullopt;
-  std::string host = line.data();
-  while (!host.empty() && std::isspace(static_cast<unsigned char>(host.back())) != 0) {
-    host.pop_back();
+  if (!pipe) return std::nullopt;
+  std::string said;
+  std::array<char, 4096> part{};
+  while (fgets(part.data(), part.size(), pipe.get()) != nullptr) said += part.data();
+  std::istringstream first(said.substr(0, said.find('\n')));  // others are of other components
+  ScriptNode node;
+  std::string all;
+  if (!(first >> node.name >> all) || !is_host(node.name) || is_here(node.name)) {
+    return std::nullopt;
   }
-  while (fgets(line.data(), line.size(), pipe.get()) != nullptr) continue;  // other components
-  if (!is_host(host) || is_here(host)) return std::nullopt;
-  return host;
+  try {
+    node.others = parse_node_list(all);
+    std::erase(node.others, node.name);
+  } catch (const BadNodeList&) {
+    node.others.clear();
+  }
+  return node;
 }
 
-std::string go_to(const std::string& slurm_job, const std::string& node,
+std::string go_to(const std::string& slurm_job, const ScriptNode& node,
                   const std::vector<std::string>& arguments) {
   std::error_code failed;
   const auto own = std::filesystem::read_symlink("/proc/self/exe", failed);
@@ -79,17 +91,14 @@ std::string go_to(const std::string& slurm_job, const std::string& node,
   }
   for (const std::string& name : unwanted) unsetenv(name.c_str());
   setenv(kThere, "1", 1);
-  std::vector<std::string> words = {"srun",
-                                    "--jobid=" + slurm_job,
-                                    "--overlap",
-                                    "--nodes=1",
-                                    "--ntasks=1",
-                                    "--nodelist=" + node,
-                                    "--mpi=none",
-                                    "--quiet",
-                                    "--input=none",
-                                    "--export=ALL",
-                                    failed ? "bellows" : own.string()};
+  std::vector<std::string> words = {"srun",         "--jobid=" + slurm_job,
+                                    "--overlap",    "--nodes=1",
+                                    "--ntasks=1",   "--nodelist=" + node.name,
+                                    "--mpi=none",   "--quiet",
+                                    "--input=none", "--export=ALL"};
+  // Slurm takes --nodelist for no wish of the step's where it is the text of the job's own.
+  if (!node.others.empty()) words.push_back("--exclude=" + join(node.others));
+  words.push_back(failed ? "bellows" : own.string());
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());

@@ -37,6 +37,9 @@ class SocketRunClient final : public RunClient {
       status.most = member<int>(head, "max");
       status.ranks_per_node = member<int>(head, "ranks_per_node");
       status.samples_per_second = head.at("samples_per_second").to_number<double>();
+      if (const json::value* left = head.if_contains("samples_left")) {
+        status.samples_left = left->to_number<double>();
+      }
       status.start_timeout = Seconds(head.at("start_timeout").to_number<double>());
       for (const json::value& value : answer.array("allocation")) {
         const json::object& node = value.as_object();

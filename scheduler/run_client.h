@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -28,6 +29,7 @@ struct RunStatus {
   int ranks = 0, least = 1, most = 1;
   int ranks_per_node = 1;
   double samples_per_second = 0;
+  std::optional<double> samples_left;  // to the end of the run, where the program knows
   Seconds start_timeout{60};
   std::vector<RunNode> nodes;  // in the order in which they came
 };

@@ -249,7 +249,9 @@ class SlurmCluster final : public Cluster {
 
   void shrink(JobId id, const std::vector<std::string>& keep) override {
     // A list that is the same text as the job was submitted with (-w) would be taken for no change.
-    std::string names = join(keep);
+    // And the job has it from now on: a step that asks for one node by the same text could get
+    // another (stepmgr.c, _pick_step_nodes), so not even the first is as people write it.
+    std::string names = join(keep) + "," + keep.at(0);
     for (int i = 0; i < kNotations; ++i) {
       job_desc_msg_t change;
       slurm_init_job_desc_msg(&change);

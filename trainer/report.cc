@@ -101,6 +101,19 @@ double Report::done(const TrainingState& state) const {
   return std::min(1.0, done);
 }
 
+double Report::samples_left(const TrainingState& state) const {
+  double left = -1;
+  const auto at_most = [&left](double samples) {
+    left = left < 0 ? std::max(samples, 0.0) : std::clamp(samples, 0.0, left);
+  };
+  if (options_.passes > 0)
+    at_most(static_cast<double>(options_.passes) * static_cast<double>(pass_samples_) -
+            static_cast<double>(state.samples));
+  if (options_.steps > 0)
+    at_most(static_cast<double>(options_.steps - state.step) * static_cast<double>(options_.batch));
+  return left;
+}
+
 std::string Report::eta(const TrainingState& state) const {
   const double now = done(state);
   if (now <= course_.first_done) return "?";
@@ -156,6 +169,16 @@ void Report::change(const TrainingState& state, const Change& change) {
 
 double Report::speed() const {
   return rate(static_cast<double>(course_.trained_samples), course_.training_seconds);
+}
+
+void Report::world_begins() {
+  samples_before_ = course_.trained_samples;
+  seconds_before_ = course_.training_seconds;
+}
+
+double Report::world_speed() const {
+  return rate(static_cast<double>(course_.trained_samples - samples_before_),
+              course_.training_seconds - seconds_before_);
 }
 
 void Report::step(const TrainingState& state, const StepResult& result) {

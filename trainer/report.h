@@ -50,6 +50,11 @@ class Report {
   void pause_over() { course_.worked = Clock::now(); }
   /// Samples per second since the start of the run or of this process, without evaluations.
   double speed() const;
+  /// The same since the last call of world_begins().
+  double world_speed() const;
+  void world_begins();
+  /// Samples to the end of the run; -1 where only time ends it.
+  double samples_left(const TrainingState& state) const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -74,6 +79,8 @@ class Report {
   // Since the last line.
   Clock::time_point shown_{};
   double interval_seconds_ = 0;
+  std::uint64_t samples_before_ = 0;  // the present world
+  double seconds_before_ = 0;
   std::uint64_t interval_samples_ = 0;
   std::int64_t interval_steps_ = 0;
   Sums interval_;

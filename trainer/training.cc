@@ -222,12 +222,13 @@ void Training::do_what_is_due() {
 void Training::tell_progress() {
   if (seconds_since(told_) < 1) return;
   told_ = Clock::now();
-  world_.report({state_.step, report_.speed()});
+  world_.report({state_.step, report_.world_speed(), report_.samples_left(state_)});
 }
 
 Outcome Training::run() {
   Stepper stepper({options_, dataset_, device_, state_}, team_, world_, course_, record_);
   state_.model->train();
+  report_.world_begins();
   tell_evaluation();
   while (true) {
     if (course_.stopping) return stop();

@@ -18,7 +18,7 @@ class Job:
 
     def __init__(self, folder, log):
         self.folder, self.log = folder, log
-        self.doomed, self.holders = set(), set()
+        self.doomed, self.holders, self.begun = set(), set(), False
         self.requests = []         # of `bellows` that are not done
         self.due = []              # (when, what) that follows from earlier events
         self.silenced = set()      # agents or nodes of which nobody hears
@@ -74,8 +74,9 @@ class Job:
         """Of the living, and not about to end. Keeps the list of holders."""
         status = self.status() or {"ranks": []}
         there = [r for r in status["ranks"] if r["pid"] > 0 and self.key(r) not in self.doomed]
-        if not self.holders:
+        if not self.begun:  # they begin it; later ones hold it when they have made a step
             self.holders = {self.key(r) for r in there if r["state"] == "running"}
+            self.begun = bool(self.holders)
         self.holders |= {self.key(r) for r in there if r["step"] > 0}
         for rank in there:
             if rank["state"] == "leaving":

@@ -36,7 +36,8 @@ class Steps:
         steps = max((line["step"] for line in record if line["event"] == "commit"), default=0)
         if self.plan.ends_itself and steps != self.plan.steps:
             yield f"the last step is {steps}, not {self.plan.steps}"
-        yield checks.same_result(job.read("out"), self.undisturbed(job, steps))
+        yield checks.same_result(job.read("out"), self.undisturbed(job, steps),
+                                 checks.end_was_lost(job.read("err")))
         yield checks.shares_of_steps(record, steps, self.plan.batch)
 
 

@@ -87,6 +87,19 @@ test_batch_statistics_come_along() {
   expect_exit 0 bellows-ckpt diff "$(last_checkpoint c)" "$(last_checkpoint undisturbed)"
 }
 
+# What is left is what policies share nodes by.
+test_a_training_says_how_much_is_left() {
+  start_training 2 "${MODEL[@]}" "${ENDLESS[@]}"
+  wait_until 30 _tells_what_is_left
+  stop_training
+}
+_tells_what_is_left() {
+  control status --json | python3 -c 'import json, sys
+status = json.load(sys.stdin)
+done = 100000 * 600 - status["samples_left"] # passes of so many samples, and batches of 50
+sys.exit(not (status["samples_per_second"] > 0 and abs(done - 50 * status["step"]) < 50 * 100))'
+}
+
 # Its image is replaced at once, before MPI's error can come; the state goes along in memory.
 test_a_process_that_replaces_itself_keeps_its_state() {
   export BELLOWS_STUCK_SECONDS=0.000001

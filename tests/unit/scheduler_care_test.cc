@@ -193,6 +193,13 @@ TEST_F(CareTest, EconomicStopsWhereNodesDoNotPay) {
   EXPECT_THAT(nodes_of(base), testing::SizeIs(3));
 }
 
+TEST_F(CareTest, TellsBellowsdWhatIsLeft) {
+  run.now.samples_left = 1000;
+  look(1);
+  ASSERT_TRUE(guidance.job());
+  EXPECT_EQ(guidance.job()->work_left, 1000);
+}
+
 TEST(GuidanceTest, AChangeIsOverHoweverItEnds) {
   Guidance guidance;
   ElasticJob job;
