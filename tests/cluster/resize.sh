@@ -35,8 +35,7 @@ test_a_job_grows_and_shrinks_by_request() {
 _ranks_are() { [[ $(on "$1" pgrep -c -x elastic_steps) == "$2" ]]; }
 # again_on_n1: its rank dies and is replaced, there and not elsewhere.
 again_on_n1() {
-  local i
-  for i in 1 2 3; do
+  for _ in 1 2 3; do
     on root@n1 pkill -KILL -x elastic_steps
     await_size 1
     expect_exit 0 control resize +1 --on n1
@@ -50,8 +49,7 @@ test_ranks_are_where_they_are_said_to_be() {
   begin -- -N2 -w n1 -- --elastic 1-4
   wait_until 10 _ranks_are n1 1
   again_on_n1
-  local i
-  for i in 1 2 3; do expect_exit 0 on ctl bellows --job "$JOB" status; done
+  for _ in 1 2 3; do expect_exit 0 on ctl bellows --job "$JOB" status; done
   expect_exit 0 control resize --nodes=1
   expect_equal "$(nodes_of "$JOB")" n1
   expect_exit 0 control resize --nodes=+1
