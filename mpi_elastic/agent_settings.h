@@ -25,8 +25,8 @@ struct AgentSettings {
 
   /// Reads the variables. Throws std::runtime_error naming the one that is missing or wrong.
   static AgentSettings from_environment();
-  /// Throws std::runtime_error when Slurm has started this agent on another node than it was to:
-  /// the rows of nodes of a job that has been resized are not always in order.
+  /// Throws std::runtime_error when Slurm has started this agent on another node than it was to
+  /// (agent_starter.cc says when it does).
   void check_place() const;
   /// Sets the variables in the environment of an agent.
   void add_to(std::vector<std::string>& environment) const;

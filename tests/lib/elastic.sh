@@ -13,6 +13,8 @@ _size_is() { [[ $(ctl status) == *": steady, epoch "*", $1 rank"* ]]; }
 rank_pid() { ctl status --json | python3 -c "
 import json, sys
 print(next(r['pid'] for r in json.load(sys.stdin)['ranks'] if r['rank'] == $1))"; }
+# agent_of RANK: the process of the agent that has started it.
+agent_of() { ps -o ppid= -p "$(rank_pid "$1")" | tr -d ' '; }
 
 STEPS=(--bytes 100000)
 # begin MIN-MAX ARGUMENTS…: elastic_steps in the background, its first world standing.

@@ -50,6 +50,11 @@ expect_clean() {
   [[ -z $left ]] || fail "left behind: $left"
 }
 _is_clean() { (expect_clean); }
+# _are_replaced PID…: their processes have replaced themselves, and were given their state.
+_are_replaced() {
+  local pid
+  for pid; do grep -qz '^BELLOWS_STATE_FD=' "/proc/$pid/environ" || return; done
+}
 _gone() { [[ ! -e /proc/$1 ]] || grep -qs '^State:.Z' "/proc/$1/status"; }
 # expect_gone PID…: within some seconds.
 expect_gone() {

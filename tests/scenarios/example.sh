@@ -3,15 +3,7 @@
 # A program of somebody else: the example, built by the documented line from what `make install`
 # has put down, and run in worlds of fixed size and in one that changes.
 export TIME_LIMIT=300
-. "$ROOT/tests/lib/launcher.sh"
-
-export BELLOWS_CONTROL_DIR=$PWD/control
-ctl() { timeout -k 1 40 bellows "$@"; }
-_size_is() { [[ $(ctl status) == *": steady, epoch "*", $1 rank"* ]]; }
-# rank_pid RANK: its process, as the job says.
-rank_pid() { ctl status --json | python3 -c "
-import json, sys
-print(next(r['pid'] for r in json.load(sys.stdin)['ranks'] if r['rank'] == $1))"; }
+. "$ROOT/tests/lib/elastic.sh"
 
 # The plate of all tests: its residual still falls after these iterations, so that one too many or
 # too few shows in the result.

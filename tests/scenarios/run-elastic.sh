@@ -46,7 +46,7 @@ test_an_aborted_rank_is_repaired() {
 # more; a joiner gets it from them before they go.
 test_leavers_who_have_not_been_told_stay_when_the_others_are_lost() {
   begin 1-4 -n 2 --local-nodes 2 --silence-timeout 2
-  kill -STOP "$(ps -o ppid= -p "$(rank_pid 0)" | tr -d ' ')"
+  kill -STOP "$(agent_of 0)"
   expect_exit 0 ctl leave --ranks 1 --wait=0
   wait_until 20 _size_is 1
   expect_exit 0 ctl resize 2
@@ -59,7 +59,7 @@ test_leavers_on_a_silent_node_do_not_hold_up_the_others() {
   begin 1-4 -n 3 --local-nodes 3 --silence-timeout 2 --change-timeout 20
   local gone
   gone=$(rank_pid 2)
-  kill -STOP "$gone" "$(ps -o ppid= -p "$gone" | tr -d ' ')"
+  kill -STOP "$gone" "$(agent_of 2)"
   expect_exit 0 ctl leave --ranks 2 --wait=0
   wait_until 20 _size_is 2
   finish
@@ -68,7 +68,7 @@ test_leavers_on_a_silent_node_do_not_hold_up_the_others() {
 # Nor has one heard that it may go whose program is done: it speaks for the job.
 test_an_end_before_the_word_to_leave_is_the_end_of_the_job() {
   begin 1-4 -n 2 --local-nodes 2 --silence-timeout 2
-  kill -STOP "$(ps -o ppid= -p "$(rank_pid 0)" | tr -d ' ')"
+  kill -STOP "$(agent_of 0)"
   expect_exit 0 ctl leave --ranks 1 --wait=0
   touch end
   expect_end 0
@@ -105,11 +105,6 @@ test_a_process_that_replaces_itself_may_take_its_time() {
   wait_until 20 _have_slept 2
   expect_result
   expect_lacks "$ERR" "gives no sign of life"
-}
-
-_are_replaced() {
-  local pid
-  for pid; do grep -qz '^BELLOWS_STATE_FD=' "/proc/$pid/environ" || return; done
 }
 
 # Nobody would tell it anything any more.

@@ -188,11 +188,11 @@ test_an_agent_that_was_given_up_does_not_come_back() {
   job 1-4 -n 2 --local-nodes 2 --silence-timeout 2 --agent "$PWD/agent"
   local first second lost
   lost=$(hostname)-1
-  first=$(ps -o ppid= -p "$(rank_pid 1)" | tr -d ' ')
+  first=$(agent_of 1)
   kill -STOP "$first" "$(rank_pid 1)"
   wait_until 20 _size_is 1
   expect_exit 0 ctl resize 2 --on "$lost"
-  second=$(ps -o ppid= -p "$(rank_pid 1)" | tr -d ' ')
+  second=$(agent_of 1)
   kill -STOP "$second"
   lose_launcher
   kill -CONT "$first"
@@ -200,7 +200,7 @@ test_an_agent_that_was_given_up_does_not_come_back() {
   wait_until 20 grep -q "refuses this agent" err.before
   kill -CONT "$second"
   wait_until 20 _size_is 2
-  expect_equal "$(ps -o ppid= -p "$(rank_pid 1)" | tr -d ' ')" "$second"
+  expect_equal "$(agent_of 1)" "$second"
   AGENTS+=("$first" "$second")
   finish
   expect_gone "${AGENTS[@]}"

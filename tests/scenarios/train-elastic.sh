@@ -110,11 +110,6 @@ test_a_process_that_replaces_itself_keeps_its_state() {
   expect_as_undisturbed 1 -- "${MODEL[@]}" "${EXACT[@]}"
 }
 
-_replaced() {
-  local pid
-  for pid; do grep -qz '^BELLOWS_STATE_FD=' "/proc/$pid/environ" || return; done
-}
-
 # ... and would be ended by the signal, while it has no handler yet.
 test_a_signal_to_processes_that_replace_themselves_is_kept() {
   local pids
@@ -122,7 +117,7 @@ test_a_signal_to_processes_that_replace_themselves_is_kept() {
   start_training 3 "${MODEL[@]}" "${ENDLESS[@]}" "${EXACT[@]}"
   mapfile -t pids < <(rank_pids)
   kill -KILL "${pids[1]}"
-  wait_until 20 _replaced "${pids[0]}" "${pids[2]}"
+  wait_until 20 _are_replaced "${pids[0]}" "${pids[2]}"
   kill -USR1 "$LAUNCHER"
   expect_end 85
   expect_as_undisturbed 1 -- "${MODEL[@]}" "${EXACT[@]}"
