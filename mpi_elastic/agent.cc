@@ -127,6 +127,8 @@ void Agent::receive(const Message& message) {
     enter_world(message);
   } else if (type == "leave") {
     dismiss(message);
+  } else if (type == "release") {
+    release(message);
   } else if (type == "kill") {
     kill_ranks(message);
   } else if (type == "forget") {

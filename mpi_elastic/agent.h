@@ -59,6 +59,7 @@ class Agent final : public HostUpcalls {
     bool stopped = false;                              // the launcher has told it to end
     bool elastic = false;                              // it uses ElasticWorld
     bool dismissed = false;                            // asked to leave
+    bool released = false;                             // ... and nobody needs its state any more
     bool ready = false;                                // can be taken into a world
     bool replacing = false;                            // loads its program anew
     std::uint32_t entered = 0, left = 0, trouble = 0;  // newest epochs, as it said
@@ -90,6 +91,7 @@ class Agent final : public HostUpcalls {
   void enter_world(const protocol::Message& message);
   void send_place(Rank& rank, bool urgent);
   void dismiss(const protocol::Message& message);
+  void release(const protocol::Message& message);
   void kill_ranks(const protocol::Message& message);
   void forget_worlds(const protocol::Message& message);
   void listen_to(std::uint64_t member, int fd);

@@ -88,6 +88,7 @@ void Agent::enter_world(const Message& message) {
     const auto member = ranks_.find(spec.members[rank]);
     if (member == ranks_.end()) continue;  // it has ended meanwhile
     member->second.proc = {found->first, rank};
+    member->second.dismissed = member->second.released = false;  // or called back
     send_place(member->second, message.flag("urgent"));
   }
 }
@@ -114,6 +115,15 @@ void Agent::dismiss(const Message& message) {
     if (found == ranks_.end()) continue;
     found->second.dismissed = true;
     if (found->second.control) found->second.control->send(Message("leave"));
+  }
+}
+
+void Agent::release(const Message& message) {
+  for (const std::uint64_t member : members_of(message)) {
+    const auto found = ranks_.find(member);
+    if (found == ranks_.end()) continue;
+    found->second.released = true;
+    if (found->second.control) found->second.control->send(Message("release"));
   }
 }
 
@@ -164,6 +174,7 @@ void Agent::heard_from(std::uint64_t member, const Message& message) {
     const auto world = worlds_.find(rank.proc.nspace);
     if (rank.dismissed) {
       rank.control->send(Message("leave"));
+      if (rank.released) rank.control->send(Message("release"));
     } else if (world != worlds_.end()) {
       send_place(rank, true);
     }

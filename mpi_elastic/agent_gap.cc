@@ -97,6 +97,7 @@ Message Agent::report_to_new_launcher(std::size_t failed) const {
     one.elastic = rank.elastic;
     one.ready = rank.ready;
     one.dismissed = rank.dismissed;
+    one.released = rank.released;
     one.entered = rank.entered;
     one.left = rank.left;
     one.trouble = rank.trouble;
