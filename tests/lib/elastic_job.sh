@@ -84,4 +84,5 @@ finish_all() {
 evidence() {
   echo "--- output of job $JOB" && output | tail -n 60
   echo "--- the queue" && on ctl squeue -o '%i %T %R %N %k'
+  echo "--- the controller's log" && on root@ctl tail -n 60 /var/log/slurm/slurmctld.log
 }
