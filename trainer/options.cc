@@ -31,6 +31,7 @@ namespace {
 
 const std::vector<std::string> kSchedules{"constant", "step", "cosine"};
 const std::vector<std::string> kNorms{"group", "batch"};
+const std::vector<std::string> kPrecisions{"single", "double"};
 const std::vector<std::string> kDevices{"cpu", "cuda"};
 
 /// The tables that both the parser and --help are made from.
@@ -55,7 +56,9 @@ struct Table {
         "channels of the first convolution, or features of a layer")(
         "length", po::value(&o.length)->default_value(o.length), "transformer: context in bytes")(
         "layers", po::value(&o.layers)->default_value(o.layers), "transformer: blocks")(
-        "heads", po::value(&o.heads)->default_value(o.heads), "transformer: attention heads");
+        "heads", po::value(&o.heads)->default_value(o.heads), "transformer: attention heads")(
+        "precision", po::value(&o.precision)->default_value(o.precision),
+        "of parameters and gradients: single, or double (to tell rounding from mistakes)");
     how.add_options()("batch", po::value(&o.batch)->default_value(o.batch),
                       "samples per step, over all ranks together")(
         "micro-batch", po::value(&o.micro_batch)->default_value(o.micro_batch, "all"),
@@ -170,6 +173,7 @@ void check(Options& o, const po::variables_map& given) {
   require_name("optimizer", o.optimizer, optimizer_names());
   require_name("lr-schedule", o.lr_schedule, kSchedules);
   require_name("norm", o.norm, kNorms);
+  require_name("precision", o.precision, kPrecisions);
   require_name("device", o.device, kDevices);
   const bool text = o.data.starts_with("text");
   require(text == (o.model == "transformer"),
@@ -299,6 +303,7 @@ std::map<std::string, std::string> Options::mathematics() const {
       {"seed", number(seed)},
   };
   if (logical_ranks > 0) all["logical-ranks"] = number(logical_ranks);
+  if (precision != "single") all["precision"] = precision;
   if (model != "resnet18") all["dropout"] = number(dropout);
   if (model == "resnet18") all["norm"] = norm;
   if (model == "transformer") {
