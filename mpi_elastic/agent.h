@@ -101,8 +101,11 @@ class Agent final : public HostUpcalls {
   // agent_gap.cc: the coordinator is lost, and another may come.
   void talk_to_launcher();
   void lost_launcher(const std::string& why);
+  void go_without_launcher(const std::string& why);
   void seek_launcher();
   void launcher_answers(GreetingResult result);
+  void refused_by_launcher(const std::string& why);
+  void launcher_goes_on();
   void launcher_is_back(std::shared_ptr<protocol::Channel> channel);
   protocol::Message report_to_new_launcher(std::size_t failed) const;
 
@@ -163,7 +166,8 @@ class Agent final : public HostUpcalls {
   bool output_held_ = false;
   // Output that no coordinator has taken yet, for one that comes after it.
   std::deque<protocol::Message> output_kept_;
-  bool away_ = false;  // without a coordinator
+  bool away_ = false;     // without a coordinator
+  bool seeking_ = false;  // calls at its address
   SilenceWatch::Clock::time_point away_until_;
   std::string launcher_address_;
   bool ended_ = false;

@@ -30,6 +30,7 @@ struct BrokerSettings {
   Seconds second{3};  // without a grant, after which the next place is asked as well
   Seconds spare{10};  // beyond --start-timeout, for which a node may be without ranks
   std::chrono::seconds brick_poll{20};
+  std::chrono::seconds suspended{180};  // for which a brick outlasts the suspension of its base
 };
 
 /// What was asked for will not happen; `what()` says why.

@@ -65,7 +65,7 @@ void Offers::add_bricks(const Holdings& holdings, const NodeRequest& nodes) {
     if (!place.gres.empty()) brick.shape.gres = place.gres;
     brick.nodes = nodes;
     brick.limit = limit;
-    brick.script = brick_script(base, desk_.settings.brick_poll);
+    brick.script = brick_script(base, desk_.settings.brick_poll, desk_.settings.suspended);
     places_.push_back(
         {.expansion = false, .brick = std::move(brick), .how = "a companion job in " + partition});
   }
