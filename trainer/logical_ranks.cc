@@ -57,8 +57,9 @@ torch::Tensor LogicalRanks::flatten() const {
   for (const auto& [name, parameter] : state.parameters)
     pieces.push_back(parameter.grad().reshape({-1}));
   for (std::size_t i = 0; i < state.buffers.size(); ++i)
-    pieces.push_back(
-        (state.model_buffers()[i] - state.buffers[i].second).to(pieces.front().scalar_type()).reshape({-1}));
+    pieces.push_back((state.model_buffers()[i] - state.buffers[i].second)
+                         .to(pieces.front().scalar_type())
+                         .reshape({-1}));
   return at::cat(pieces);
 }
 
