@@ -127,9 +127,9 @@ void Agent::receive(const Message& message) {
   } else if (type == "enter") {
     enter_world(message);
   } else if (type == "leave") {
-    dismiss(message);
+    tell_leavers(message, &Rank::dismissed);
   } else if (type == "release") {
-    release(message);
+    tell_leavers(message, &Rank::released);
   } else if (type == "kill") {
     kill_ranks(message);
   } else if (type == "forget") {

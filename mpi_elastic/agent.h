@@ -90,8 +90,7 @@ class Agent final : public HostUpcalls {
   void start_joiners(const protocol::Message& message);
   void enter_world(const protocol::Message& message);
   void send_place(Rank& rank, bool urgent);
-  void dismiss(const protocol::Message& message);
-  void release(const protocol::Message& message);
+  void tell_leavers(const protocol::Message& message, bool Rank::* told);
   void kill_ranks(const protocol::Message& message);
   void forget_worlds(const protocol::Message& message);
   void listen_to(std::uint64_t member, int fd);

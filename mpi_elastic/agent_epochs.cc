@@ -109,21 +109,13 @@ void Agent::send_place(Rank& rank, bool urgent) {
   rank.control->send(order);
 }
 
-void Agent::dismiss(const Message& message) {
+// To leave, or that they may go: `told` remembers it for a process that replaces itself.
+void Agent::tell_leavers(const Message& message, bool Rank::* told) {
   for (const std::uint64_t member : members_of(message)) {
     const auto found = ranks_.find(member);
     if (found == ranks_.end()) continue;
-    found->second.dismissed = true;
-    if (found->second.control) found->second.control->send(Message("leave"));
-  }
-}
-
-void Agent::release(const Message& message) {
-  for (const std::uint64_t member : members_of(message)) {
-    const auto found = ranks_.find(member);
-    if (found == ranks_.end()) continue;
-    found->second.released = true;
-    if (found->second.control) found->second.control->send(Message("release"));
+    found->second.*told = true;
+    if (found->second.control) found->second.control->send(Message(message.type()));
   }
 }
 

@@ -50,8 +50,8 @@ struct Rank {
   std::uint8_t received = 0;   // pieces in staging
   std::uint8_t completed = 0;  // buckets, a bit each
   std::uint8_t wanted_away = 0;
-  std::uint8_t excluded = 0;     // from the newest epoch; it holds its state until it is
-  std::uint8_t released = 0;     // ... and may go, or is
+  std::uint8_t excluded = 0;     // from the newest epoch; it holds its state until it is released
+  std::uint8_t released = 0;     // may go
   std::uint8_t called_back = 0;  // by this epoch; the others may have gone on meanwhile
   std::uint8_t has_held = 0;     // a state, at some time
 };
