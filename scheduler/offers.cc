@@ -25,7 +25,9 @@ Offers::Offers(Desk& desk, const Holdings& holdings, bool may_expand, NodeReques
     throw Refused("the job has no component " + std::to_string(component));
   }
   grower_ = holdings.base[component];
-  if (may_expand) {
+  // slurmctld does not merge jobs that have asked for a generic resource (select_p_job_expand,
+  // "has allocated GRES"), and ends the one that was to be merged before it finds out.
+  if (may_expand && grower_.shape.gres.empty()) {
     places_.push_back({.expansion = true, .brick = {}, .how = "expansion"});
   }
   for (const JobView& brick : holdings.bricks) bricks_.insert(brick.id);
@@ -193,8 +195,9 @@ void Offers::taken(const Grant& grant) {
   std::erase_if(offers_, [&](const Offer& offer) { return offer.id == grant.job.id; });
 }
 
-void Offers::worthless(const Grant& grant, const std::string& why) {
+void Offers::worthless(const Grant& grant, const std::string& why, bool for_good) {
   const auto offer = std::ranges::find(offers_, grant.job.id, &Offer::id);
+  if (for_good) offer->place.tries = kMostTries;
   ask_again(offer->place, why);
   cancel(desk_, grant.job.id);
   taken(grant);

@@ -31,8 +31,8 @@ class Offers {
   Grant wait(Time deadline, const StopWaiting& stop);
   /// The grant is the caller's business now.
   void taken(const Grant& grant);
-  /// The grant has turned out to be worth nothing, and is asked for anew.
-  void worthless(const Grant& grant, const std::string& why);
+  /// The grant has turned out to be worth nothing, and is asked for anew; `for_good`: not there.
+  void worthless(const Grant& grant, const std::string& why, bool for_good);
 
  private:
   struct Place {

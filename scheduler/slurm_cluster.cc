@@ -10,6 +10,7 @@
 #include <cstring>
 #include <ctime>
 #include <mutex>
+#include <sstream>
 
 #include "scheduler/brick_script.h"
 #include "scheduler/node_list.h"
@@ -53,10 +54,24 @@ std::string number_text(JobId id) { return std::to_string(id); }
 
 // What the request points to.
 struct Texts {
-  std::string names, exclude, dependency, comment;
+  std::string names, exclude, dependency, comment, gres;
   std::vector<std::string> environment;
   std::vector<char*> environment_pointers;
 };
+
+// "gpu:2,tape:1", as users write it, in slurmctld's words: "gres/gpu:2,gres/tape:1".
+std::string tres_text(const std::string& gres) {
+  constexpr const char* kPrefix =
+      SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 11, 0) ? "gres/" : "gres:";
+  std::string tres;
+  std::istringstream list(gres);
+  for (std::string one; std::getline(list, one, ',');) {
+    if (!tres.empty()) tres += ',';
+    if (!one.starts_with("gres")) tres += kPrefix;
+    tres += one;
+  }
+  return tres;
+}
 
 void set_shape(job_desc_msg_t& wanted, const NodeShape& shape, const NodeRequest& nodes,
                Texts& texts) {
@@ -73,7 +88,8 @@ void set_shape(job_desc_msg_t& wanted, const NodeShape& shape, const NodeRequest
   }
   if (shape.exclusive) wanted.shared = JOB_SHARED_NONE;
   if (shape.memory != 0) wanted.pn_min_memory = shape.memory;
-  wanted.tres_per_node = field(shape.gres);
+  texts.gres = tres_text(shape.gres);
+  wanted.tres_per_node = field(texts.gres);
   wanted.features = field(shape.features);
   wanted.req_nodes = field(texts.names);
   wanted.exc_nodes = field(texts.exclude);
@@ -201,9 +217,13 @@ class SlurmCluster final : public Cluster {
                                                 number_text(expansion) + " is to expand job " +
                                                 number_text(base));
     }
-    fail("the nodes of job " + number_text(expansion) + " cannot be given to job " +
-             number_text(base),
-         error);
+    const std::string what = "the nodes of job " + number_text(expansion) +
+                             " cannot be given to job " + number_text(base);
+    // What the select plugin says; only slurmctld's log knows why.
+    if (error == SLURM_ERROR) {
+      throw ClusterError(Kind::refused, what + ": slurmctld refuses, and logs why");
+    }
+    fail(what, error);
   }
 
   JobId submit_brick(const BrickRequest& brick) override {

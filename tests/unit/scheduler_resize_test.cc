@@ -216,6 +216,21 @@ TEST_F(BrokerTest, GrowsByABrickWhereSlurmDoesNotExpand) {
   expect_as_before();
 }
 
+TEST_F(BrokerTest, AJobWithGpusIsNotExpanded) {
+  cluster.edit(base).shape.gres = "gres/gpu:2";
+  EXPECT_EQ(ask("+1").how, "companion job 2 in main");
+  EXPECT_EQ(cluster.edit(2).shape.gres, "gres/gpu:2");
+}
+
+TEST_F(BrokerTest, GrowsByABrickWhenTheExpansionCannotBeMerged) {
+  settings.companions = {
+      {.partition = "spot", .qos = "", .features = "", .gres = "", .account = "", .most = {}}};
+  cluster.refuses_merging = "it has allocated GRES";
+  EXPECT_EQ(ask("+1").how, "companion job 3 in spot");
+  settings.companions.clear();
+  EXPECT_THAT(refusal("+1"), HasSubstr("expansion: it has allocated GRES"));
+}
+
 TEST_F(BrokerTest, TriesTheNextPlaceWhenTheFirstTakesItsTime) {
   settings.companions = {
       {.partition = "spot", .qos = "", .features = "", .gres = "", .account = "", .most = {}}};
