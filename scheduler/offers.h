@@ -58,6 +58,7 @@ class Offers {
   NodeRequest nodes_;
   std::vector<Place> places_;  // not asked yet
   std::vector<Offer> offers_;
+  std::optional<Place> instead_;  // of an expansion that cannot be merged
   std::vector<std::string> refused_;
   std::set<JobId> bricks_;  // that the job had before
   bool lost_ = false;       // a request was sent, and nobody knows what became of it

@@ -11,6 +11,7 @@
 #include <ctime>
 #include <mutex>
 #include <sstream>
+#include <utility>
 
 #include "scheduler/brick_script.h"
 #include "scheduler/node_list.h"
@@ -93,6 +94,18 @@ void set_shape(job_desc_msg_t& wanted, const NodeShape& shape, const NodeRequest
   wanted.features = field(shape.features);
   wanted.req_nodes = field(texts.names);
   wanted.exc_nodes = field(texts.exclude);
+}
+
+// In the words of --elastic-het: " (partition=spot, qos=low)".
+std::string place_text(const BrickRequest& brick) {
+  std::string text;
+  for (const auto& [key, value] :
+       {std::pair{"partition", brick.partition}, std::pair{"qos", brick.qos},
+        std::pair{"account", brick.account}, std::pair{"features", brick.shape.features},
+        std::pair{"gres", brick.shape.gres}}) {
+    if (!value.empty()) text += (text.empty() ? " (" : ", ") + std::string(key) + "=" + value;
+  }
+  return text.empty() ? text : text + ")";
 }
 
 void set_owner(job_desc_msg_t& wanted) {
@@ -249,9 +262,8 @@ class SlurmCluster final : public Cluster {
     wanted.std_in = wanted.std_out = wanted.std_err = const_cast<char*>("/dev/null");
     submit_response_msg_t* answer = nullptr;
     if (slurm_submit_batch_job(&wanted, &answer) != SLURM_SUCCESS || answer == nullptr) {
-      fail("Slurm takes no companion job" +
-               (brick.partition.empty() ? "" : " in partition " + brick.partition),
-           errno);
+      const int error = errno;
+      fail("Slurm takes no companion job" + place_text(brick), error);
     }
     const JobId id = answer->job_id;
     slurm_free_submit_response_response_msg(answer);

@@ -41,7 +41,7 @@ write_slurm_conf() {
     while read -r node; do
       kind=slow
       ((${node#n} % 2 == 0)) || kind=fast
-      echo "NodeName=$node CPUs=$CPUS_PER_NODE Boards=1 SocketsPerBoard=1 CoresPerSocket=$CPUS_PER_NODE ThreadsPerCore=1 RealMemory=4000 Features=$kind Gres=gpu:2"
+      echo "NodeName=$node CPUs=$CPUS_PER_NODE Boards=1 SocketsPerBoard=1 CoresPerSocket=$CPUS_PER_NODE ThreadsPerCore=1 RealMemory=4000 Features=$kind"
     done <"$DIR/nodes"
     echo "PartitionName=main Default=YES Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF"
     echo "PartitionName=spot Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=1 PreemptMode=REQUEUE GraceTime=10"
@@ -59,8 +59,6 @@ write_folders() {
   chmod 1777 "$DIR/log"
   head -c 1024 /dev/urandom >"$DIR/secret/munge.key"
   echo "CgroupPlugin=disabled" >"$DIR/etc/cgroup.conf"
-  # What Slurm takes for two GPUs: it wants a file for each.
-  printf 'Name=gpu File=%s\n' /dev/null /dev/zero >"$DIR/etc/gres.conf"
   : >"$DIR/etc/plugstack.conf"
   if [[ -f $BUILD/lib/spank_bellows.so ]]; then
     echo "required /bellows${BUILD#"$ROOT"}/lib/spank_bellows.so" >"$DIR/etc/plugstack.conf"

@@ -5,12 +5,15 @@ export TIME_LIMIT=120
 
 . "$ROOT/tests/lib/elastic_job.sh"
 
-SHARED=1
-
-# _gres JOB: "NODES=GPUS" for each group of the job's nodes; one more line than that is a fault.
+# with_gpus: each node has what Slurm takes for two GPUs; it wants a file for each.
+with_gpus() {
+  printf 'Name=gpu File=%s\n' /dev/null /dev/zero >"$ROOT/build/clusters/$CLUSTER/etc/gres.conf"
+  configure -e 's/^SlurmctldHost=.*/&\nGresTypes=gpu/' -e 's/^NodeName=.*/& Gres=gpu:2/'
+}
+# _gres JOB: "NODES=GPUS" for each group of the job's nodes that has as many.
 _gres() { on ctl scontrol show -d job "$1" | sed -n 's/^ *Nodes=\([^ ]*\) .*GRES=\(gpu:[0-9]*\).*/\1=\2/p' | xargs; }
-_gpus_used() { on ctl scontrol show -d node "$1" | sed -n 's/^ *GresUsed=\(gpu:[0-9]*\).*/\1/p'; }
-_gpus_are_free() { [[ $(_gpus_used "$1") == gpu:0 ]]; }
+_gpus_are_free() { [[ $(on ctl scontrol show -d node "$1") == *GresUsed=gpu:0* ]]; }
+_gpus_of_rank() { on "root@$1" bash -c 'tr "\0" "\n" </proc/$(pgrep -x elastic_steps)/environ' | sed -n 's/^CUDA_VISIBLE_DEVICES=//p'; }
 
 # grows_with SBATCH_ARGUMENTS…: by a node with as many GPUs as the others have, one.
 grows_with() {
@@ -19,6 +22,7 @@ grows_with() {
   expect_exit 0 control resize --nodes=+n2
   expect_contains "$OUT" "n2 joined by companion job $(bricks) in main"
   expect_equal "$(_gres "$(bricks)")" "n2=gpu:1"
+  expect_equal "$(_gpus_of_rank n2)" 0
   await_size 3
   expect_exit 0 control resize --nodes=-n2
   wait_until 10 _gpus_are_free n2
@@ -29,29 +33,44 @@ grows_with() {
 }
 
 test_a_job_with_gpus_grows_by_companions() {
+  with_gpus
+  SHARED=1
   grows_with --gres=gpu:1
   grows_with --gpus-per-task=1
   grows_with --gpus=2
 }
 
 test_a_companion_has_the_gpus_that_its_place_says() {
-  begin BELLOWS_ELASTIC=1-3 "BELLOWS_ELASTIC_HET=partition=spot,features=slow,gres=gpu:2" -- -N2 -C fast --gres=gpu:1 --
+  with_gpus
+  SHARED=1
+  begin BELLOWS_ELASTIC=1-3 "BELLOWS_ELASTIC_HET=partition=spot,features=slow,gres=gpu:2,account=physics" -- -N2 -C fast --gres=gpu:1 --
   expect_exit 0 control resize --nodes=+1
   expect_matches "$(_gres "$(bricks)")" '^n[24]=gpu:2$'
+  expect_equal "$(_gpus_of_rank "$(nodes_of "$(bricks)")")" 0,1
+  expect_equal "$(on ctl squeue -h -j "$(bricks)" -o %a)" physics
   await_size 3
   expect_exit 0 control resize --nodes=-1
-  # More than a node has.
   finish_all
-  begin BELLOWS_ELASTIC=1-3 "BELLOWS_ELASTIC_HET=partition=spot,gres=gpu:3" -- -N1 --gres=gpu:1 --
+  # More than a node has.
+  begin BELLOWS_ELASTIC=1-3 "BELLOWS_ELASTIC_HET=partition=spot,gres=gpu:3,account=physics" -- -N1 --gres=gpu:1 --
   expect_exit 1 control resize --nodes=+1 --wait=20
   expect_contains "$ERR" "a companion job in spot: Slurm takes no companion job"
+  expect_contains "$ERR" "(partition=spot, account=physics, gres=gpu:3)"
   finish_all
 }
 
-test_a_job_without_gpus_is_expanded_on_nodes_that_have_some() {
-  begin BELLOWS_ELASTIC=1-3 -- -N1 -w n1 --
+# Whole nodes are not asked for by their GPUs, until slurmctld has been restarted.
+test_a_job_of_whole_nodes_with_gpus_is_expanded_as_long_as_slurm_does() {
+  with_gpus
+  begin BELLOWS_ELASTIC=1-4 -- -N1 -w n1 --
   expect_exit 0 control resize --nodes=+n2
   expect_contains "$OUT" "by expansion"
+  damage restart ctl
+  expect_exit 0 control resize --nodes=+n3
+  expect_contains "$OUT" "n3 joined by companion job"
+  await_size 3
+  expect_exit 0 control resize --nodes=1
   wait_until 10 _gpus_are_free n2
+  wait_until 10 _gpus_are_free n3
   finish_all
 }

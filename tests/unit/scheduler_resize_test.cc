@@ -223,12 +223,19 @@ TEST_F(BrokerTest, AJobWithGpusIsNotExpanded) {
 }
 
 TEST_F(BrokerTest, GrowsByABrickWhenTheExpansionCannotBeMerged) {
+  cluster.refuses_merging = "it has allocated GRES";
+  EXPECT_EQ(ask("+1").how, "companion job 3 in main");
+  EXPECT_THAT(cluster.log, Contains("cancel 2"));  // the expansion
+  ask("-1");
+  EXPECT_EQ(ask("+1").how, "companion job 4 in main");  // at once: it is known now
+}
+
+TEST_F(BrokerTest, TheNextPlaceIsAskedWhenTheExpansionCannotBeMerged) {
   settings.companions = {
-      {.partition = "spot", .qos = "", .features = "", .gres = "", .account = "", .most = {}}};
+      {.partition = "spot", .qos = "", .features = "", .gres = "", .account = "", .most = 1}};
   cluster.refuses_merging = "it has allocated GRES";
   EXPECT_EQ(ask("+1").how, "companion job 3 in spot");
-  settings.companions.clear();
-  EXPECT_THAT(refusal("+1"), HasSubstr("expansion: it has allocated GRES"));
+  EXPECT_THAT(refusal("+1"), HasSubstr("companion jobs in spot may have 1 nodes"));
 }
 
 TEST_F(BrokerTest, TriesTheNextPlaceWhenTheFirstTakesItsTime) {
