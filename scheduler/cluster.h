@@ -57,6 +57,7 @@ struct JobView {
   std::vector<std::string> nodes;  // that it has
   std::string batch_host;          // "" for none
   NodeShape shape;
+  bool has_gres = false;           // generic resources: asked for, or with whole nodes
   int least_nodes = 1;             // wanted; of a running job: what it has
   int least_cpus = 1;              // in all
   std::vector<std::string> wants;  // nodes that must, or must not, be among them

@@ -26,10 +26,9 @@ Offers::Offers(Desk& desk, const Holdings& holdings, bool may_expand, NodeReques
     throw Refused("the job has no component " + std::to_string(component));
   }
   grower_ = holdings.base[component];
-  // slurmctld does not merge jobs that have asked for a generic resource (select_p_job_expand,
-  // "has allocated GRES"), and ends the one that was to be merged before it finds out. After a
-  // restart it takes whole nodes with such a resource for asked for; that only shows as it refuses.
-  if (may_expand && !desk_.no_merging && grower_.shape.gres.empty()) {
+  // slurmctld does not merge jobs that have a generic resource (select_p_job_expand, "has allocated
+  // GRES"), and ends the one that was to be merged before it finds out.
+  if (may_expand && !desk_.no_merging && !grower_.has_gres) {
     places_.push_back({.expansion = true, .brick = {}, .how = "expansion"});
   }
   for (const JobView& brick : holdings.bricks) bricks_.insert(brick.id);

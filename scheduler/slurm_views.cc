@@ -158,6 +158,10 @@ JobView view_of(const slurm_job_info_t& job) {
   view.nodes = nodes_in(job.nodes);
   view.batch_host = text_or_empty(job.batch_host);
   view.shape = shape_of(job);
+  view.has_gres = !view.shape.gres.empty();
+  for (std::uint32_t i = 0; i < job.gres_detail_cnt; ++i) {
+    if (!text_or_empty(job.gres_detail_str[i]).empty()) view.has_gres = true;
+  }
   view.least_nodes = static_cast<int>(std::max<std::uint32_t>(job.num_nodes, 1));
   view.least_cpus = static_cast<int>(std::max<std::uint32_t>(job.num_cpus, 1));
   view.wants = nodes_in(job.req_nodes);

@@ -218,6 +218,7 @@ TEST_F(BrokerTest, GrowsByABrickWhereSlurmDoesNotExpand) {
 
 TEST_F(BrokerTest, AJobWithGpusIsNotExpanded) {
   cluster.edit(base).shape.gres = "gres/gpu:2";
+  cluster.edit(base).has_gres = true;
   EXPECT_EQ(ask("+1").how, "companion job 2 in main");
   EXPECT_EQ(cluster.edit(2).shape.gres, "gres/gpu:2");
 }
