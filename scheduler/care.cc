@@ -159,7 +159,8 @@ void Care::follow_policy(const View& view) {
   }
   std::vector<JobView> own = view.holdings.base;
   for (const JobView& brick : view.holdings.bricks) own.push_back(brick);
-  Outlook seen = outlook(desk_.settings.bounds, own, view.holdings.fixed(), view.jobs, view.nodes);
+  Outlook seen = outlook(desk_.settings.bounds, own, view.holdings.fixed(),
+                         desk_.settings.companions, view.jobs, view.nodes);
   // In the order in which they can be given back.
   seen.held = choose_to_go(view.holdings, view.run, size);
   for (const std::string& node : view.holdings.nodes()) {

@@ -46,17 +46,32 @@ Claim claim_of(const JobView& pending, const Outlook& outlook, const std::set<st
   return claim;
 }
 
-// Idle nodes that are not about to be taken by a pending job.
-std::vector<std::string> unclaimed(const Outlook& outlook) {
+// How many idle nodes of one place are not about to be taken by a pending job.
+std::size_t unclaimed(const Outlook& outlook) {
   std::set<std::string> taken;
   for (const JobView& job : outlook.pending) {
     const Claim claim = claim_of(job, outlook, taken);
     if (claim.missing == 0) taken.insert(claim.free.begin(), claim.free.end());
   }
-  std::vector<std::string> rest;
-  std::ranges::copy_if(outlook.idle, std::back_inserter(rest),
-                       [&](const std::string& node) { return !taken.contains(node); });
-  return rest;
+  std::size_t best = 0;
+  for (const IdleNodes& place : outlook.idle) {
+    const auto free = static_cast<std::size_t>(std::ranges::count_if(
+        place.names, [&](const std::string& node) { return !taken.contains(node); }));
+    best = std::max(best, std::min(free, place.most));
+  }
+  return best;
+}
+
+IdleNodes idle_nodes(const Outlook& seen, const std::string& partition,
+                     const std::string& features) {
+  IdleNodes idle{{}, seen.nodes.size()};
+  for (const NodeView& node : seen.nodes) {
+    if (node.state == NodeState::idle && node.partitions.contains(partition) &&
+        has_features(node, features) && !has(seen.held, node.name)) {
+      idle.names.push_back(node.name);
+    }
+  }
+  return idle;
 }
 
 std::string count_text(std::size_t count, const char* what) {
@@ -169,8 +184,9 @@ int nodes_needed(const JobView& pending, const std::vector<NodeView>& nodes) {
 }
 
 Outlook outlook(const Bounds& bounds, const std::vector<JobView>& own,
-                const std::set<std::string>& fixed, const std::vector<JobView>& jobs,
-                const std::vector<NodeView>& nodes) {
+                const std::set<std::string>& fixed,
+                const std::vector<protocol::CompanionPlace>& companions,
+                const std::vector<JobView>& jobs, const std::vector<NodeView>& nodes) {
   Outlook seen;
   seen.bounds = bounds;
   seen.fixed = fixed;
@@ -184,12 +200,23 @@ Outlook outlook(const Bounds& bounds, const std::vector<JobView>& own,
     return std::ranges::find(own, job.id, &JobView::id) != own.end();
   });
   if (own.empty()) return seen;
-  for (const NodeView& node : nodes) {
-    const bool fits =
-        node.partitions.contains(own[0].partition) && has_features(node, own[0].shape.features);
-    if (node.state == NodeState::idle && fits && !has(seen.held, node.name)) {
-      seen.idle.push_back(node.name);
+  const JobView& base = own[0];
+  seen.idle.push_back(idle_nodes(seen, base.partition, base.shape.features));
+  for (const protocol::CompanionPlace& place : companions) {
+    const std::string& partition = place.partition.empty() ? base.partition : place.partition;
+    IdleNodes idle =
+        idle_nodes(seen, partition, place.features.empty() ? base.shape.features : place.features);
+    if (place.most) {
+      std::size_t there = 0;  // as companions
+      for (const JobView& job : own) {
+        if (job.partition == partition && job.comment == brick_comment(base.id)) {
+          there += job.nodes.size();
+        }
+      }
+      const auto most = static_cast<std::size_t>(*place.most);
+      idle.most = most > there ? most - there : 0;
     }
+    seen.idle.push_back(std::move(idle));
   }
   return seen;
 }
@@ -233,7 +260,7 @@ Decision turbo(const Outlook& outlook) {
   Decision decision = yield_to_pending(outlook);
   if (!decision.nothing()) return decision;
   const int now = static_cast<int>(outlook.held.size());
-  const std::size_t free = unclaimed(outlook).size();
+  const std::size_t free = unclaimed(outlook);
   const int target = allowed_size(outlook.bounds, now + static_cast<int>(free));
   if (target <= now) return {};
   decision.grow = target - now;
@@ -267,7 +294,7 @@ Decision economic(const Outlook& outlook, const EconomicSettings& settings,
     }
   }
   const int next = allowed_size(outlook.bounds, size + outlook.bounds.step);
-  if (next <= size || static_cast<int>(unclaimed(outlook).size()) < next - size) return {};
+  if (next <= size || static_cast<int>(unclaimed(outlook)) < next - size) return {};
   const auto above = speeds.lower_bound(next);
   if (above != speeds.end() && now - above->second.measured < settings.retry &&
       gain(size, here->second.samples_per_second, above->first, above->second.samples_per_second) <
