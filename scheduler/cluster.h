@@ -94,6 +94,7 @@ struct NodeRequest {
   int count = 1;
   std::vector<std::string> names;    // these, if not empty: then `count` of them
   std::vector<std::string> exclude;  // never these
+  std::size_t companion = 0;         // only by this entry, from 1, of BELLOWS_ELASTIC_HET
 };
 
 /// A companion allocation (a brick): a job of its own that only holds nodes.

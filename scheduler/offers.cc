@@ -28,7 +28,7 @@ Offers::Offers(Desk& desk, const Holdings& holdings, bool may_expand, NodeReques
   grower_ = holdings.base[component];
   // slurmctld does not merge jobs that have a generic resource (select_p_job_expand, "has allocated
   // GRES"), and ends the one that was to be merged before it finds out.
-  if (may_expand && !desk_.no_merging && !grower_.has_gres) {
+  if (may_expand && !desk_.no_merging && !grower_.has_gres && nodes_.companion == 0) {
     places_.push_back({.expansion = true, .brick = {}, .how = "expansion"});
   }
   for (const JobView& brick : holdings.bricks) bricks_.insert(brick.id);
@@ -42,7 +42,9 @@ void Offers::add_bricks(const Holdings& holdings, const NodeRequest& nodes) {
   std::vector<protocol::CompanionPlace> companions = desk_.settings.companions;
   const bool beside = companions.empty();  // the job itself, where it cannot be expanded
   if (beside) companions.emplace_back();
-  for (const protocol::CompanionPlace& place : companions) {
+  for (std::size_t i = 0; i < companions.size(); ++i) {
+    if (nodes.companion != 0 && nodes.companion != i + 1) continue;
+    const protocol::CompanionPlace& place = companions[i];
     const std::string partition = place.partition.empty() ? grower_.partition : place.partition;
     if (limit.count() < 1) {
       if (beside && !places_.empty()) return;

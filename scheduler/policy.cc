@@ -46,18 +46,25 @@ Claim claim_of(const JobView& pending, const Outlook& outlook, const std::set<st
   return claim;
 }
 
-// How many idle nodes of one place are not about to be taken by a pending job.
-std::size_t unclaimed(const Outlook& outlook) {
+struct Unclaimed {
+  std::size_t count = 0;
+  std::size_t place = 0;  // in Outlook::idle
+};
+
+// The place that has most idle nodes which are not about to be taken by a pending job.
+Unclaimed unclaimed(const Outlook& outlook) {
   std::set<std::string> taken;
   for (const JobView& job : outlook.pending) {
     const Claim claim = claim_of(job, outlook, taken);
     if (claim.missing == 0) taken.insert(claim.free.begin(), claim.free.end());
   }
-  std::size_t best = 0;
-  for (const IdleNodes& place : outlook.idle) {
+  Unclaimed best;
+  for (std::size_t i = 0; i < outlook.idle.size(); ++i) {
+    const IdleNodes& place = outlook.idle[i];
     const auto free = static_cast<std::size_t>(std::ranges::count_if(
         place.names, [&](const std::string& node) { return !taken.contains(node); }));
-    best = std::max(best, std::min(free, place.most));
+    const std::size_t count = std::min(free, place.most);
+    if (count > best.count) best = {count, i};
   }
   return best;
 }
@@ -260,10 +267,11 @@ Decision turbo(const Outlook& outlook) {
   Decision decision = yield_to_pending(outlook);
   if (!decision.nothing()) return decision;
   const int now = static_cast<int>(outlook.held.size());
-  const std::size_t free = unclaimed(outlook);
-  const int target = allowed_size(outlook.bounds, now + static_cast<int>(free));
+  const Unclaimed free = unclaimed(outlook);
+  const int target = allowed_size(outlook.bounds, now + static_cast<int>(free.count));
   if (target <= now) return {};
   decision.grow = target - now;
+  decision.companion = free.place;
   decision.why = count_text(static_cast<std::size_t>(decision.grow), "idle node");
   return decision;
 }
@@ -294,7 +302,8 @@ Decision economic(const Outlook& outlook, const EconomicSettings& settings,
     }
   }
   const int next = allowed_size(outlook.bounds, size + outlook.bounds.step);
-  if (next <= size || static_cast<int>(unclaimed(outlook)) < next - size) return {};
+  const Unclaimed free = unclaimed(outlook);
+  if (next <= size || static_cast<int>(free.count) < next - size) return {};
   const auto above = speeds.lower_bound(next);
   if (above != speeds.end() && now - above->second.measured < settings.retry &&
       gain(size, here->second.samples_per_second, above->first, above->second.samples_per_second) <
@@ -302,6 +311,7 @@ Decision economic(const Outlook& outlook, const EconomicSettings& settings,
     return {};
   }
   decision.grow = next - size;
+  decision.companion = free.place;
   decision.why = "the nodes pay so far";
   return decision;
 }

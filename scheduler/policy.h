@@ -57,6 +57,7 @@ int nodes_needed(const JobView& pending, const std::vector<NodeView>& nodes);
 
 struct Decision {
   int grow = 0;                        // by so many nodes
+  std::size_t companion = 0;           // as in NodeRequest
   std::vector<std::string> give_back;  // or these
   std::string why;                     // for people; "" when nothing is to be done
   bool nothing() const { return grow == 0 && give_back.empty(); }

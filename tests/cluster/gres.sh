@@ -70,6 +70,9 @@ test_only_a_job_that_has_none_of_the_gpus_is_expanded() {
   expect_contains "$OUT" "n2 joined by companion job $(bricks) in main"
   expect_equal "$(_gres "$(bricks)")" "n2=gpu:2"
   finish_all
+  begin BELLOWS_ELASTIC=1-3 BELLOWS_ELASTIC_MODE=turbo -- -N1 -w n1 -- # by itself
+  await_size 3
+  finish_all
   SHARED=1 begin BELLOWS_ELASTIC=1-3 -- -N1 -w n1 --
   expect_exit 0 control resize --nodes=+n2
   expect_contains "$OUT" "n2 joined by expansion"

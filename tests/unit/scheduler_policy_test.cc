@@ -86,19 +86,21 @@ TEST_F(Policy, IdleNodesOfACompanionsPlaceCount) {
       node("n3", NodeState::idle), node("n4", NodeState::idle), node("n6", NodeState::idle)};
   const auto grows = [&](const std::vector<protocol::CompanionPlace>& places,
                          const std::vector<JobView>& queue = {}) {
-    return turbo(outlook(bounds, {base, brick}, {"n1"}, places, queue, nodes)).grow;
+    const Decision decision = turbo(outlook(bounds, {base, brick}, {"n1"}, places, queue, nodes));
+    return std::pair(decision.grow, decision.companion);
   };
   protocol::CompanionPlace spot;
   spot.partition = "spot";
   spot.features = "slow";
-  EXPECT_EQ(grows({}), 1);      // n3
-  EXPECT_EQ(grows({spot}), 2);  // n4 and n6: all from one place
-  spot.most = 2;                // n2 is there already
-  EXPECT_EQ(grows({spot}), 1);
+  using std::pair;
+  EXPECT_EQ(grows({}), pair(1, 0UL));      // n3
+  EXPECT_EQ(grows({spot}), pair(2, 1UL));  // n4 and n6: all from one place
+  spot.most = 2;                           // n2 is there already
+  EXPECT_EQ(grows({spot}), pair(1, 0UL));
   spot.most = {};
-  EXPECT_EQ(grows({spot}, {waiting(9, 1, "slow")}), 1);  // n4 is the pending job's
+  EXPECT_EQ(grows({spot}, {waiting(9, 1, "slow")}), pair(1, 0UL));  // n4 is the pending job's
   spot.partition = "elsewhere";
-  EXPECT_EQ(grows({spot}), 1);
+  EXPECT_EQ(grows({spot}), pair(1, 0UL));
 }
 
 TEST_F(Policy, GrowsIntoIdleNodes) {
