@@ -10,6 +10,7 @@ with_backup() {
   configure -e 's/^SlurmctldHost=ctl$/&\nSlurmctldHost=n4/' -e 's/^SlurmctldTimeout=.*/SlurmctldTimeout=5/' \
     -e 's,^StateSaveLocation=.*,StateSaveLocation=/var/log/slurm/state,'
   on root@n4 slurmctld
+  # shellcheck disable=SC2034 # of cluster.sh
   CTL=n1
   wait_until 20 _controls backup UP
 }

@@ -17,6 +17,7 @@ with_gpus() {
 # _gres JOB: "NODES=GPUS" for each group of the job's nodes that has as many.
 _gres() { on ctl scontrol show -d job "$1" | sed -n 's/^ *Nodes=\([^ ]*\) .*GRES=\(gpu:[0-9]*\).*/\1=\2/p' | xargs; }
 _gpus_are_free() { [[ $(on ctl scontrol show -d node "$1") == *GresUsed=gpu:0* ]]; }
+# shellcheck disable=SC2016 # for the shell there
 _gpus_of_rank() { on "root@$1" bash -c 'tr "\0" "\n" </proc/$(pgrep -x elastic_steps)/environ' | sed -n 's/^CUDA_VISIBLE_DEVICES=//p'; }
 
 # grows_with SBATCH_ARGUMENTS…: by a node with as many GPUs as the others have, one.
