@@ -54,6 +54,8 @@ struct Desk {
   std::set<std::string> to_give_back;
   // And when it was done: a controller that crashes forgets the newest changes.
   std::map<std::string, Time> given_back;
+  // slurmctld has refused to merge an expansion into this job: a property of the job's.
+  bool no_merging = false;
 
   Holdings holdings() const { return find_holdings(cluster.jobs(), settings.base); }
   Time now() const { return pace.now(); }
