@@ -116,6 +116,7 @@ void Offers::ask_next() {
       const JobId id = place.expansion ? desk_.cluster.expand(grower_, nodes_)
                                        : desk_.cluster.submit_brick(place.brick);
       desk_.offers.insert(id);
+      desk_.to_cancel.erase(id);  // a controller that has crashed gives numbers once more
       offers_.push_back({id, std::move(place), ""});
       return;
     } catch (const ClusterError& failed) {

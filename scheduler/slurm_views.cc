@@ -7,6 +7,13 @@
 
 #include "scheduler/node_list.h"
 
+// What squeue calls a reason. libslurm exports it, since 24.05 by the first name and before by the
+// second, but declares it nowhere.
+extern "C" {
+[[gnu::weak]] const char* slurm_job_state_reason_string(enum job_state_reason reason);
+[[gnu::weak]] const char* slurm_job_reason_string(enum job_state_reason reason);
+}
+
 namespace bellows::scheduler {
 namespace {
 
@@ -33,7 +40,6 @@ bool waits_for_nodes(const slurm_job_info_t& job) {
   }
 }
 
-// The library keeps its own texts to itself.
 std::string end_text(std::uint32_t state) {
   switch (state) {
     case JOB_COMPLETE:
@@ -52,34 +58,13 @@ std::string end_text(std::uint32_t state) {
 }
 
 std::string reason_text(std::uint32_t reason) {
-  switch (reason) {
-    case WAIT_NO_REASON:
-      return "None";
-    case WAIT_PRIORITY:
-      return "Priority";
-    case WAIT_DEPENDENCY:
-      return "Dependency";
-    case WAIT_RESOURCES:
-      return "Resources";
-    case WAIT_PART_NODE_LIMIT:
-      return "PartitionNodeLimit";
-    case WAIT_PART_TIME_LIMIT:
-      return "PartitionTimeLimit";
-    case WAIT_PART_DOWN:
-    case WAIT_PART_INACTIVE:
-      return "PartitionDown";
-    case WAIT_HELD:
-    case WAIT_HELD_USER:
-      return "JobHeld";
-    case WAIT_NODE_NOT_AVAIL:
-      return "ReqNodeNotAvail";
-    case FAIL_BAD_CONSTRAINTS:
-      return "BadConstraints";
-    case WAIT_DEP_INVALID:
-      return "DependencyNeverSatisfied";
-    default:
-      return "reason " + std::to_string(reason);
+  if (slurm_job_state_reason_string != nullptr) {
+    return slurm_job_state_reason_string(static_cast<job_state_reason>(reason));
   }
+  if (slurm_job_reason_string != nullptr) {
+    return slurm_job_reason_string(static_cast<job_state_reason>(reason));
+  }
+  return "reason " + std::to_string(reason);
 }
 
 std::optional<Time> time_of(time_t seconds) {

@@ -180,6 +180,15 @@ TEST_F(BrokerTest, WhatIsOwedToAnAbsentControllerIsDoneLater) {
   expect_as_before();
 }
 
+TEST_F(BrokerTest, WhatIsOwedForANumberIsNotOwedForTheNextJobThatHasIt) {
+  desk.to_cancel = {2};  // forgotten by a controller that has crashed
+  cluster.grants = false;
+  time.at(Seconds(5), [this] { settle_debts(desk); });
+  time.at(Seconds(10), [this] { cluster.grants = true; });
+  EXPECT_THAT(ask("+1").added, ElementsAre("n3"));
+  EXPECT_THAT(cluster.log, Not(Contains("cancel 2")));
+}
+
 TEST_F(BrokerTest, NodesAreGivenBackWhenTheControllerIsBack) {
   ask("+1");
   time.at(Seconds(0), [this] { cluster.reachable = false; });
