@@ -56,6 +56,17 @@ test_patterns_choose_tests_and_none_is_an_error() {
   expect_contains "$ERR" "no test ran"
 }
 
+test_parts_have_each_test_once() {
+  small_tree <<<$'test_one() { true; }\ntest_two() { true; }\ntest_three() { false; }'
+  expect_exit 1 tree/tests/run --build tree/build --group scenario --part 1/2
+  expect_equal "${OUT##*$'\n'}" "1 passed, 1 failed, 0 skipped"
+  expect_exit 0 tree/tests/run --build tree/build --group scenario --part 2/2
+  expect_contains "$OUT" "some: two"
+  expect_equal "${OUT##*$'\n'}" "1 passed, 0 failed, 0 skipped"
+  expect_exit 1 tree/tests/run --build tree/build --part 3/2
+  expect_contains "$ERR" "--part 3/2: there is no such part"
+}
+
 test_unit_programs_are_counted_by_test_and_a_crash_is_a_failure() {
   small_tree <<<''
   unit_program good $'[ RUN      ] A.B\n[       OK ] A.B (0 ms)\n[ RUN      ] A.C\n[       OK ] A.C (0 ms)' ''
