@@ -192,6 +192,12 @@ void Care::report(const Outlook& seen, const View& view) {
   job.name = base.name;
   job.partition = base.partition;
   job.features = base.shape.features;
+  for (std::size_t i = 0; i < desk_.settings.companions.size(); ++i) {
+    const protocol::CompanionPlace& place = desk_.settings.companions[i];
+    job.places.push_back({place.partition.empty() ? base.partition : place.partition,
+                          place.features.empty() ? base.shape.features : place.features,
+                          static_cast<int>(std::min(seen.idle[i + 1].most, view.nodes.size()))});
+  }
   job.manual = desk_.settings.mode == protocol::ElasticMode::manual;
   job.bounds = seen.bounds;
   job.held = seen.held;

@@ -390,6 +390,7 @@ void Daemon::decide_all(Look seen) {
 void Daemon::order(Known& known, const Decision& decision) {
   // Taken up, but refused by Slurm or by the broker: not again and again.
   const bool again = known.order != 0 && decision.grow == known.ordered.grow &&
+                     decision.companion == known.ordered.companion &&
                      decision.give_back == known.ordered.give_back;
   if (again && Clock::now() - known.ordered_at < kRepeat) return;
   const std::string what = decision.grow > 0 ? fmt::format("grow by {}", decision.grow)
@@ -406,6 +407,7 @@ void Daemon::order(Known& known, const Decision& decision) {
   Message order("order");
   order.head["number"] = known.order;
   order.head["grow"] = decision.grow;
+  order.head["companion"] = decision.companion;
   order.head["give_back"] = json::value_from(decision.give_back);
   order.head["why"] = decision.why;
   send(known.session, order);

@@ -137,6 +137,8 @@ void DaemonLink::receive(const Message& sealed) {
     } else if (message.type() == "order") {
       Decision order;
       order.grow = static_cast<int>(std::clamp<std::int64_t>(message.number("grow"), 0, 100'000));
+      order.companion =
+          static_cast<std::size_t>(std::clamp<std::int64_t>(message.number("companion"), 0, 64));
       order.give_back = json::value_to<std::vector<std::string>>(message.head.at("give_back"));
       order.why = message.text("why");
       handlers_.order(order);

@@ -14,6 +14,7 @@ namespace {
 
 using protocol::kMostNodes;
 constexpr std::size_t kMostSpeeds = 1000;
+constexpr std::size_t kMostPlaces = 64;
 constexpr std::size_t kLongestName = 256;
 
 double seconds_since_1970(Time time) {
@@ -75,6 +76,20 @@ std::set<std::string> some_of(const std::vector<std::string>& held, const Messag
   return {names.begin(), names.end()};
 }
 
+std::vector<ElasticPlace> places_in(const json::array& array) {
+  if (array.size() > kMostPlaces) wrong("places");
+  std::vector<ElasticPlace> places;
+  for (const json::value& value : array) {
+    const json::object* object = value.if_object();
+    if (object == nullptr) wrong("places");
+    Message one;
+    one.head = *object;
+    places.push_back({short_text(one, "partition"), short_text(one, "features"),
+                      static_cast<int>(number_in(one, "most", 0, kMostNodes))});
+  }
+  return places;
+}
+
 }  // namespace
 
 Message report_of(const ElasticJob& job) {
@@ -84,6 +99,12 @@ Message report_of(const ElasticJob& job) {
   head["name"] = job.name;
   head["partition"] = job.partition;
   head["features"] = job.features;
+  json::array places;
+  for (const ElasticPlace& place : job.places) {
+    places.push_back(json::object{
+        {"partition", place.partition}, {"features", place.features}, {"most", place.most}});
+  }
+  head["places"] = std::move(places);
   head["manual"] = job.manual;
   head["min"] = job.bounds.least;
   head["max"] = job.bounds.most;
@@ -114,6 +135,7 @@ ElasticJob job_of(const Message& report) {
   job.name = short_text(report, "name");
   job.partition = short_text(report, "partition");
   job.features = short_text(report, "features");
+  job.places = places_in(report.array("places"));
   job.manual = report.flag("manual");
   job.bounds.least = static_cast<int>(number_in(report, "min", 1, kMostNodes));
   job.bounds.most = static_cast<int>(number_in(report, "max", job.bounds.least, kMostNodes));

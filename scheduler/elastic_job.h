@@ -15,13 +15,21 @@
 
 namespace bellows::scheduler {
 
+/// Where a job may have companion jobs, in the words of its --elastic-het.
+struct ElasticPlace {
+  std::string partition, features;
+  int most = 0;  // further nodes there
+  bool operator==(const ElasticPlace&) const = default;
+};
+
 struct ElasticJob {
   JobId id = 0;            // of its base
   std::uint32_t user = 0;  // uid; from the credential, never from the report
   std::string name;
   std::string partition;  // of the base, and the features that it asks for
   std::string features;
-  bool manual = true;  // only its owner and operators change its size
+  std::vector<ElasticPlace> places;  // beside those
+  bool manual = true;                // only its owner and operators change its size
   Bounds bounds;
   std::vector<std::string> held;    // its nodes, in the order in which they would be given back
   std::set<std::string> fixed;      // those of them that it must keep

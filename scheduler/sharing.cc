@@ -14,10 +14,11 @@ constexpr int kNobody = -1;
 /// A node that can be given out, or will be free soon.
 struct Slot {
   const NodeView* node = nullptr;
-  int owner = kNobody;  // the job that has it
-  int given = kNobody;  // the job that is to have it
-  bool free = false;    // idle, or about to be
-  bool taken = false;   // by a job in the queue, or by one that has asked for it
+  int owner = kNobody;    // the job that has it
+  int given = kNobody;    // the job that is to have it
+  bool free = false;      // idle, or about to be
+  bool taken = false;     // by a job in the queue, or by one that has asked for it
+  std::size_t place = 0;  // in which the job that is to have it gets it
 };
 
 class Sharing {
@@ -38,10 +39,15 @@ class Sharing {
   }
 
  private:
+  // Where a job can grow: in its own partition, and where it may have companions.
+  struct Place {
+    const std::vector<char>* usable = nullptr;  // by slot
+    int room = 0;                               // further nodes that it may have there
+  };
   struct Share {
     std::vector<std::size_t> slots;  // that it holds, the last one to be given back first
-    const std::vector<char>* usable = nullptr;  // by slot
-    int nodes = 0;                              // given so far
+    std::vector<Place> places;
+    int nodes = 0;  // given so far
     bool takes_part = false;
   };
 
@@ -50,7 +56,7 @@ class Sharing {
     for (const NodeView& node : around_.nodes) {
       if (node.state == NodeState::down) continue;
       by_name[node.name] = slots_.size();
-      slots_.push_back({&node, kNobody, kNobody, node.state == NodeState::idle, false});
+      slots_.push_back({&node, kNobody, kNobody, node.state == NodeState::idle, false, 0});
     }
     for (std::size_t j = 0; j < shares_.size(); ++j) {
       const ElasticJob& job = around_.jobs[j];
@@ -68,20 +74,31 @@ class Sharing {
         share.slots.push_back(found->second);
       }
     }
-    for (std::size_t j = 0; j < shares_.size(); ++j)
-      shares_[j].usable = &usable_by(around_.jobs[j]);
+    for (std::size_t j = 0; j < shares_.size(); ++j) {
+      const ElasticJob& job = around_.jobs[j];
+      const auto all = static_cast<int>(slots_.size());
+      shares_[j].places.push_back({&usable_in(job.partition, job.features), all});
+      for (const ElasticPlace& place : job.places) {
+        shares_[j].places.push_back({&usable_in(place.partition, place.features), place.most});
+      }
+    }
   }
 
-  // Jobs of the same partition and features can use the same nodes.
-  const std::vector<char>& usable_by(const ElasticJob& job) {
-    const auto [found, added] = usable_.try_emplace({job.partition, job.features});
+  // Jobs can use the same nodes of the same partition and features.
+  const std::vector<char>& usable_in(const std::string& partition, const std::string& features) {
+    const auto [found, added] = usable_.try_emplace({partition, features});
     if (added) {
       JobView as_pending;
-      as_pending.partition = job.partition;
-      as_pending.shape.features = job.features;
+      as_pending.partition = partition;
+      as_pending.shape.features = features;
       found->second = fitting(as_pending);
     }
     return found->second;
+  }
+
+  bool is_usable(std::size_t slot, std::size_t job) const {
+    return std::ranges::any_of(shares_[job].places,
+                               [&](const Place& place) { return (*place.usable)[slot] != 0; });
   }
 
   std::vector<char> fitting(const JobView& pending) const {
@@ -115,7 +132,7 @@ class Sharing {
     for (std::size_t j = 0; j < shares_.size(); ++j) {
       int coming = around_.jobs[j].coming;
       for (std::size_t s = 0; s < slots_.size() && coming > 0; ++s) {
-        if (!slots_[s].free || slots_[s].taken || (*shares_[j].usable)[s] == 0) continue;
+        if (!slots_[s].free || slots_[s].taken || !is_usable(s, j)) continue;
         slots_[s].taken = true;
         --coming;
       }
@@ -202,35 +219,66 @@ class Sharing {
     }
   }
 
-  bool is_available(std::size_t slot, std::size_t job) const {
-    const Slot& one = slots_[slot];
-    if (one.taken || one.given != kNobody || (*shares_[job].usable)[slot] == 0) return false;
-    if (one.owner == static_cast<int>(job)) return true;
-    if (one.owner == kNobody) return one.free;
-    return !one.free && policy_.redistributes();
+  bool is_given_out(std::size_t slot) const {
+    return slots_[slot].taken || slots_[slot].given != kNobody;
   }
 
-  // Its own first, then idle ones, then those of others.
-  std::vector<std::size_t> unit_for(std::size_t job, int unit) {
-    std::vector<std::size_t> found;
-    for (const std::size_t s : shares_[job].slots) {
-      if (static_cast<int>(found.size()) == unit) return found;
-      if (is_available(s, job)) found.push_back(s);
+  // For a job that does not have it.
+  bool is_available(std::size_t slot, const Place& place) const {
+    const Slot& one = slots_[slot];
+    if (is_given_out(slot) || (*place.usable)[slot] == 0) return false;
+    return one.owner == kNobody ? one.free : !one.free && policy_.redistributes();
+  }
+
+  struct Unit {
+    std::vector<std::size_t> slots;
+    std::size_t place = 0;
+  };
+
+  void enter(const Unit& unit, std::size_t job) {
+    for (const std::size_t s : unit.slots) {
+      if (slots_[s].owner == static_cast<int>(job)) continue;
+      slots_[s].place = unit.place;
+      --shares_[job].places[unit.place].room;
     }
+  }
+
+  // Its own first, then idle ones, then those of others: of one place, since a growth has all of
+  // its nodes from one.
+  Unit unit_for(std::size_t job, int unit) {
+    Unit own;
+    for (const std::size_t s : shares_[job].slots) {
+      if (static_cast<int>(own.slots.size()) == unit) return own;
+      if (!is_given_out(s)) own.slots.push_back(s);
+    }
+    if (static_cast<int>(own.slots.size()) == unit) return own;
+    for (const bool from_others : {false, true}) {
+      for (std::size_t place = 0; place < shares_[job].places.size(); ++place) {
+        Unit found{own.slots, place};
+        if (complete(job, unit, from_others, found.slots, shares_[job].places[place])) return found;
+      }
+    }
+    return {};
+  }
+
+  bool complete(std::size_t job, int unit, bool from_others, std::vector<std::size_t>& found,
+                const Place& place) const {
+    if (unit - static_cast<int>(found.size()) > place.room) return false;
     for (std::size_t s = 0; s < slots_.size(); ++s) {
-      if (static_cast<int>(found.size()) == unit) return found;
-      if (slots_[s].owner == kNobody && is_available(s, job)) found.push_back(s);
+      if (static_cast<int>(found.size()) == unit) return true;
+      if (slots_[s].owner == kNobody && is_available(s, place)) found.push_back(s);
     }
     while (static_cast<int>(found.size()) < unit) {
-      const std::optional<std::size_t> other = spare_of_others(job, found);
-      if (!other) return {};
+      const std::optional<std::size_t> other =
+          from_others ? spare_of_others(job, place, found) : std::nullopt;
+      if (!other) return false;
       found.push_back(*other);
     }
-    return found;
+    return true;
   }
 
   // From whom has most to spare, the node that would be given back first.
-  std::optional<std::size_t> spare_of_others(std::size_t job,
+  std::optional<std::size_t> spare_of_others(std::size_t job, const Place& place,
                                              const std::vector<std::size_t>& found) const {
     std::optional<std::size_t> best;
     std::size_t most = 0;
@@ -239,7 +287,7 @@ class Sharing {
       std::optional<std::size_t> last;
       std::size_t count = 0;
       for (const std::size_t s : shares_[j].slots) {
-        if (!is_available(s, job) || std::ranges::count(found, s) > 0) continue;
+        if (!is_available(s, place) || std::ranges::count(found, s) > 0) continue;
         last = s;
         ++count;
       }
@@ -262,12 +310,13 @@ class Sharing {
       if (candidates.empty()) return;
       const std::optional<std::size_t> next = policy_.next(candidates);
       if (!next) return;
-      const std::vector<std::size_t> unit = unit_for(jobs[*next], candidates[*next].unit);
-      if (unit.empty()) {  // there is nothing that it could use, and that does not change
+      const Unit unit = unit_for(jobs[*next], candidates[*next].unit);
+      if (unit.slots.empty()) {  // there is nothing that it could use, and that does not change
         jobs.erase(jobs.begin() + static_cast<std::ptrdiff_t>(*next));
         continue;
       }
-      for (const std::size_t s : unit) give(s, jobs[*next]);
+      for (const std::size_t s : unit.slots) give(s, jobs[*next]);
+      enter(unit, jobs[*next]);
     }
   }
 
@@ -281,9 +330,14 @@ class Sharing {
           decision.give_back.push_back(slots_[s].node->name);
         }
       }
+      // From the place that has most for it; it comes to the others when it is done.
+      std::vector<int> from(shares_[j].places.size());
       for (const Slot& slot : slots_) {
-        decision.grow += slot.given == static_cast<int>(j) && slot.owner == kNobody;
+        if (slot.given == static_cast<int>(j) && slot.owner == kNobody) ++from[slot.place];
       }
+      const auto most = std::ranges::max_element(from);
+      decision.grow = *most;
+      decision.companion = static_cast<std::size_t>(most - from.begin());
       // One thing at a time; only to whole units.
       if (!decision.give_back.empty()) decision.grow = 0;
       const auto held = static_cast<int>(around_.jobs[j].held.size());

@@ -27,9 +27,9 @@ jobs_known() { on ctl env BELLOWSD_CONFIG=$CONFIGURATION bellows jobs; }
 _daemon_answers() { jobs_known >/dev/null 2>&1; }
 end_daemon() { on root@ctl pkill "$1" -x bellowsd || true; }
 
-# elastic NODE: an elastic job that the daemon looks after, on one node first; its id is JOB.
+# elastic NODE [SBATCH_ARGUMENT…]: an elastic job that the daemon looks after, on one node first; its id is JOB.
 elastic() {
-  begin BELLOWSD_CONFIG=$CONFIGURATION -- -N1 -w "$1" --elastic=1-4 --elastic-mode=turbo -- --elastic auto
+  begin BELLOWSD_CONFIG=$CONFIGURATION -- -N1 -w "$1" --elastic=1-4 --elastic-mode=turbo "${@:2}" -- --elastic auto
 }
 _has() { [[ $(nodes_of "$1" | wc -w) == "$2" ]]; }
 # await JOB NODES: until the job has so many nodes, with a rank on each.
@@ -64,6 +64,23 @@ test_two_jobs_share_and_the_queue_goes_first() {
   wait_job 30 "$rigid"
   await "$one" 2
   await "$two" 2
+  finish_jobs "$one" "$two"
+  end_daemon -TERM
+}
+
+test_nodes_where_companions_may_lie_are_shared_as_well() {
+  local one two
+  daemon "policy = fair"
+  elastic n1 -C fast --elastic-het=partition=spot,features=slow
+  one=$JOB
+  wait_until 40 _ranks_are "$one" 4
+  expect_equal "$(nodes_of "$(bricks)")" "n2 n4"
+  elastic n4 -C slow
+  two=$JOB # n4 is one of the companion's, and also of the other job's partition
+  await "$two" 2
+  await "$one" 2
+  expect_exit 0 jobs_known
+  expect_matches "$OUT" "$one .* 1-4 +2 +2 "
   finish_jobs "$one" "$two"
   end_daemon -TERM
 }

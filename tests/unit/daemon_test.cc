@@ -389,6 +389,7 @@ TEST(Report, SurvivesTheWay) {
   one.name = "train";
   one.partition = "main";
   one.features = "fast";
+  one.places = {{"spot", "slow", 3}, {"main", "", 0}};
   one.bounds = {2, 9, 3};
   one.held = {"n3", "n2"};
   one.fixed = {"n2"};
@@ -402,6 +403,7 @@ TEST(Report, SurvivesTheWay) {
   one.step = 77;
   const ElasticJob again = job_of(report_of(one));
   EXPECT_EQ(report_of(again).head, report_of(one).head);
+  EXPECT_EQ(again.places, one.places);
   EXPECT_EQ(again.held, one.held);
   EXPECT_EQ(again.going, one.going);
 }

@@ -116,6 +116,67 @@ TEST(Turbo, LeavesNodesOfOtherKindsAlone) {
   EXPECT_EQ(site.decide("turbo").at(1).grow, 1);
 }
 
+// ---- where companions may lie
+// ---------------------------------------------------------------------
+
+/// n5 to n8 are in another partition.
+class Places : public testing::Test {
+ protected:
+  Places() {
+    for (int i = 5; i <= 8; ++i) site.at(i).partitions = {"spot"};
+  }
+  Site site{8};
+};
+
+TEST_F(Places, TheOneThatHasMostForTheJobComesFirst) {
+  site.job(1, 1, 3, {1, 8, 1}).places = {{"spot", "", 8}};
+  const Decision first = site.decide("turbo").at(1);
+  EXPECT_EQ(first.grow, 4);
+  EXPECT_EQ(first.companion, 1u);
+  site.around.jobs[0].places[0].most = 0;
+  EXPECT_EQ(site.decide("turbo").at(1).grow, 1);
+  EXPECT_EQ(site.decide("turbo").at(1).companion, 0u);
+}
+
+TEST_F(Places, AreUsedUpToTheirLimit) {
+  site.job(1, 1, 4, {1, 8, 1}).places = {{"spot", "", 3}};
+  EXPECT_EQ(site.decide("fair").at(1).grow, 3);
+}
+
+TEST_F(Places, GiveWholeUnits) {
+  site.job(1, 1, 3, {1, 8, 2}).places = {{"spot", "", 3}};
+  site.at(8).state = NodeState::down;
+  const Decision decision = site.decide("turbo").at(1);  // n5 and n6; n4 and n7 are of two places
+  EXPECT_EQ(decision.grow, 2);
+  EXPECT_EQ(decision.companion, 1u);
+}
+
+TEST_F(Places, WhatAJobHasThereIsItsOwn) {
+  for (const char* policy : {"turbo", "fair", "afs"}) {
+    ElasticJob& job = site.job(1, 1, 4, {1, 8, 1});
+    for (int i = 5; i <= 8; ++i) {
+      job.held.insert(job.held.begin(), node_name(i));
+      site.at(i).state = NodeState::allocated;
+    }
+    EXPECT_THAT(site.decide(policy), IsEmpty()) << policy;
+    site.around.jobs.clear();
+  }
+}
+
+TEST_F(Places, AreSharedWithTheJobsOfTheirPartition) {
+  site.job(1, 1, 4, {1, 8, 1}).places = {{"spot", "", 8}};
+  site.job(2, 5, 4, {1, 8, 1}).partition = "spot";
+  EXPECT_THAT(site.decide("fair"), IsEmpty());
+  site.queue(7, 4);
+  site.around.jobs[0].bounds.least = 4;
+  EXPECT_THAT(site.decide("fair"), IsEmpty());  // job 7 cannot run in spot
+  site.around.jobs[0].held = {"n1"};
+  for (int i = 2; i <= 4; ++i) site.at(i).state = NodeState::allocated;  // by others
+  site.around.jobs[0].bounds.least = 1;
+  const auto decisions = site.decide("fair");
+  EXPECT_THAT(decisions.at(2).give_back, ElementsAre("n8"));  // 2 and 3 of these five
+}
+
 // ---- the queue ----------------------------------------------------------------------------------
 
 TEST(Queue, GetsTheNodesThatCameLast) {
