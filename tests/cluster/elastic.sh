@@ -129,8 +129,8 @@ test_a_job_that_loses_the_node_of_its_script_can_be_requeued() {
   expect_equal "$(job_state "$JOB")" RUNNING
   expect_exit 0 on ctl scontrol requeue "$JOB"
   wait_job 20 "$JOB" PENDING
-  # (Slurm would wait for two minutes.)
-  on ctl scontrol update jobid="$JOB" ReqNodeList= StartTime=now
+  # (Slurm would wait for two minutes. Within a second n2, which has just ended the job, would refuse its credential.)
+  on ctl scontrol update jobid="$JOB" ReqNodeList= StartTime=now+5
   wait_job 60 "$JOB" RUNNING
   finish
 }

@@ -27,8 +27,8 @@ expect_resumed() {
   wait_until 40 _restarted
   step=$(output | sed -n 's/^checkpoint of step \([0-9]*\):.*/\1/p' | tail -n 1)
   expect_equal "$(step_saved)" "$step"
-  # (Slurm would let it wait for two minutes.)
-  on ctl scontrol update jobid="$JOB" StartTime=now
+  # (Slurm would let it wait for two minutes. Within a second nodes that have just ended it refuse its credential.)
+  on ctl scontrol update jobid="$JOB" StartTime=now+5
   wait_until 60 _output_has "resumed from /home/ember/checkpoints/$JOB/"
   expect_contains "$(output)" ": step $step, "
   on ctl scancel "$JOB"
