@@ -92,7 +92,9 @@ std::string cell(const LiveJob& job, Field field, double now) {
     case kRate:
       return job.learning_rate ? format("%.3g", *job.learning_rate) : kUnknown;
     case kEvent:
-      if (!job.problem.empty()) return printable(job.problem);
+      if (!job.problem.empty() && (job.state != "ended" || job.event_kind.empty())) {
+        return printable(job.problem);
+      }
       if (job.event_kind.empty()) return kUnknown;
       return printable(job.event_kind) + ' ' + ago(now - job.event_time.value_or(now)) + ": " +
              printable(job.event_text);

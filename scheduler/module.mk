@@ -12,7 +12,7 @@ $(call program,bellows,scheduler/bellows.cc,scheduler protocol,$(scheduler_LIBS)
 # What needs no Slurm of the broker, and its tests neither.
 $(call library,broker,$(addprefix scheduler/,holdings.cc brick_script.cc desk.cc offers.cc resize.cc run_client.cc care.cc broker.cc \
   simulated_cluster.cc elastic_job.cc guidance.cc daemon_link.cc))
-$(call library,daemon,$(addprefix scheduler/,sharing.cc daemon.cc))
+$(call library,daemon,$(addprefix scheduler/,sharing.cc occupancy.cc daemon_events.cc daemon_metrics.cc daemon_watch.cc daemon.cc))
 ifeq ($(BROKER),yes)
 slurm_cluster_SOURCES := scheduler/slurm_cluster.cc scheduler/slurm_views.cc
 $(call program,bellows-broker,scheduler/bellows_broker.cc $(slurm_cluster_SOURCES),\
