@@ -357,6 +357,8 @@ Command parse_arguments(std::vector<std::string> arguments) {
   // Boost would take the next argument for its value: "resize --wait 4".
   if (command.what == What::resize || command.what == What::leave)
     std::ranges::replace(arguments, std::string("--wait"), std::string("--wait=") + kDefaultWait);
+  if (command.what == What::picture)
+    std::ranges::replace(arguments, std::string("-o"), std::string("--output"));
   const bool named = command.what != What::help;
   const Parsed parsed = parse(command.what, arguments);
   const auto is_help = [](const std::string& other) { return other == "-h"; };

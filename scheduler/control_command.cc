@@ -12,6 +12,7 @@
 #include "scheduler/daemon_client.h"
 #include "scheduler/event_command.h"
 #include "scheduler/jobs.h"
+#include "scheduler/picture_command.h"
 #include "scheduler/remote.h"
 #include "scheduler/status_text.h"
 #include "scheduler/top_command.h"
@@ -182,6 +183,8 @@ int guarded(const std::vector<std::string>& arguments, std::ostream& out, std::o
       return ask_for_jobs(command, out);
     } else if (command.what == What::top) {
       return top(command, arguments, out);
+    } else if (command.what == What::picture) {
+      return show_picture(command, out, err);
     } else if (command.file) {
       return show_event_file(command, out, err);
     } else if (command.as_operator) {

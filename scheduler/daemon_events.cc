@@ -21,6 +21,7 @@ double unix_now() {
 }  // namespace
 
 void DaemonEvents::open(const std::string& path, json::object begin) {
+  if (file_.is_open()) begin["resumed"] = true;  // nothing was missed
   protocol::LineFile file;
   if (!path.empty()) file.open(path, kMode);
   file_ = std::move(file);

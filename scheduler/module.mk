@@ -5,7 +5,7 @@ MANPAGES += docs/man/bellows.1
 $(call library,scheduler,$(addprefix scheduler/,control_client.cc jobs.cc command_line.cc \
   status_text.cc control_command.cc event_command.cc event_file.cc since.cc node_list.cc size_request.cc remote.cc daemon_client.cc \
   daemon_settings.cc cluster_policy.cc speed_model.cc policy.cc \
-  live_job.cc live_jobs.cc live_text.cc screen.cc top_command.cc))
+  live_job.cc live_jobs.cc live_text.cc screen.cc top_command.cc picture_log.cc gnuplot.cc picture_page.cc picture_command.cc))
 scheduler_LIBS = $(BOOST_LIBS) $(OPENSSL_LIBS) $(MUNGE_LIBS)
 $(call program,bellows,scheduler/bellows.cc,scheduler protocol,$(scheduler_LIBS))
 
