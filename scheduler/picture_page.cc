@@ -196,8 +196,10 @@ std::string picture_script(const Picture& picture) {
     const PictureBar& bar = picture.bars[i];
     const double height = 0.84 / lanes[bar.node];
     const double top = rows[bar.node] - 0.42 + height * lane_of[i];
-    const double to = std::max(bar.to, bar.from + span * kLeastBar);
-    data[bar.job] += number(bar.from + zone, 3) + " " + number(to + zone, 3) + " " +
+    const double least = span * kLeastBar;
+    const double from = std::min(bar.from, picture.begin + span - least);
+    const double to = std::max(bar.to, from + least);
+    data[bar.job] += number(from + zone, 3) + " " + number(to + zone, 3) + " " +
                      number(top, 4) + " " + number(top + height, 4) + "\n";
   }
   std::string plots;
@@ -206,7 +208,8 @@ std::string picture_script(const Picture& picture) {
     const std::string name = "$J" + std::to_string(job);
     script += name + " << EOD\n" + boxes + "EOD\n";
     plots += std::string(plots.empty() ? "" : ", ") + name +
-             " using 1:3:1:2:3:4 with boxxyerror lc rgb '" + colour_of(index++) + "'";
+             " using 1:3:1:2:3:4 with boxxyerror lc rgb '" + colour_of(index++) +
+             "' title 'job'";  // without a title its group is named after the data
   }
   return script + "plot " + (plots.empty() ? "NaN" : plots) + "\n";
 }

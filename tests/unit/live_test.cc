@@ -112,10 +112,10 @@ TEST_F(ControlTest, TopShowsForAWhileWhatHasEnded) {
   EXPECT_EQ(round.jobs[0].step, 120);
   // Its bellows-run was killed: the socket is there, and nobody listens.
   auto two = std::make_unique<Launcher>("b", answering("b", 1));
-  fs::create_hard_link(socket_of("b"), socket_of("kept"));
+  fs::create_hard_link(socket_of("b"), folder() + "/kept");
   jobs.look();
   two.reset();
-  fs::rename(socket_of("kept"), socket_of("b"));
+  fs::rename(folder() + "/kept", socket_of("b"));
   round = jobs.look();
   EXPECT_EQ(shown(round), "a ended 2; b gone 1; ");
   EXPECT_THAT(round.jobs[1].problem, HasSubstr("gone"));
@@ -196,8 +196,9 @@ TEST(LiveText, ShowsWhatIsStrangeAsUnknown) {
       round.jobs = {scheduler::live_job_from_status(status.head)};
       EXPECT_EQ(live_text(round, {}).size(), 3U);
     }
-    for (const auto& member : daemon_jobs().head["jobs"].as_array()[0].as_object()) {
-      json::object entry = daemon_jobs().head["jobs"].as_array()[0].as_object();
+    const json::object good = daemon_jobs().head["jobs"].as_array()[0].as_object();
+    for (const auto& member : good) {
+      json::object entry = good;
       entry[member.key()] = json::parse(strange);
       LiveRound round;
       round.jobs = {scheduler::live_job_from_daemon(entry)};
