@@ -39,8 +39,8 @@
 #include "mpi_elastic/node_report.h"
 #include "mpi_elastic/output.h"
 #include "mpi_elastic/rendezvous.h"
-#include "mpi_elastic/run_options.h"
 #include "mpi_elastic/run_metrics.h"
+#include "mpi_elastic/run_options.h"
 #include "protocol/control_server.h"
 #include "protocol/metrics_server.h"
 
@@ -323,8 +323,8 @@ class Coordinator {
   bool declare_planned_ = false;
   EventLog events_;
   EventCounts counts_;
-  Clock::time_point stood_at_;        // when the newest world came to stand
-  double best_speed_per_rank_ = 0;    // samples/s, of all sizes that lasted
+  Clock::time_point stood_at_;      // when the newest world came to stand
+  double best_speed_per_rank_ = 0;  // samples/s, of all sizes that lasted
   std::unique_ptr<protocol::MetricsServer> metrics_server_;
   boost::asio::steady_timer metrics_timer_;
   bool metrics_failed_ = false;  // and was said so

@@ -51,8 +51,8 @@ std::optional<double> Coordinator::efficiency(double samples_per_second) const {
 void Coordinator::open_metrics() {
   if (options_.metrics) {
     try {
-      metrics_server_ = std::make_unique<protocol::MetricsServer>(io_, *options_.metrics,
-                                                                  [this] { return metrics_text(); });
+      metrics_server_ = std::make_unique<protocol::MetricsServer>(
+          io_, *options_.metrics, [this] { return metrics_text(); });
       spdlog::info("metrics at {}", metrics_server_->url());
     } catch (const std::runtime_error& failed) {
       if (!left_) throw std::runtime_error(std::string("--metrics: ") + failed.what());

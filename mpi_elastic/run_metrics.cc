@@ -117,8 +117,8 @@ std::string run_metrics(const protocol::Message& status, const EventCounts& coun
       .add(job, static_cast<double>(std::time(nullptr)));
   add_world(text, job, status);
   add_progress(text, job, status);
-  add_counts(text, job, counts, kChanges, "bellows_world_changes_total", "Worlds that came to stand.",
-             events);
+  add_counts(text, job, counts, kChanges, "bellows_world_changes_total",
+             "Worlds that came to stand.", events);
   add_counts(text, job, counts, kChanges, "bellows_world_change_seconds_total",
              "Seconds from a change's cause until its world stood.", seconds);
   add_counts(text, job, counts, kIncidents, "bellows_incidents_total",

@@ -21,8 +21,8 @@ namespace {
 
 void LineFile::open(const std::string& path, unsigned mode) {
   // (A pipe without a reader would be waited for.)
-  Fd opened(::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC | O_NOCTTY,
-                   mode));
+  Fd opened(
+      ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK | O_CLOEXEC | O_NOCTTY, mode));
   if (!opened.valid()) fail(path, std::strerror(errno));
   struct stat status{};
   if (fstat(opened.get(), &status) != 0) fail(path, std::strerror(errno));

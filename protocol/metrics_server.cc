@@ -42,9 +42,10 @@ tcp::acceptor listen(asio::io_context& io, const MetricsAddress& where) {
 
 MetricsAddress MetricsAddress::parse(std::string_view text) {
   const auto wrong = [&] {
-    return std::invalid_argument("must be ADDRESS:PORT or PORT, the address a number (127.0.0.1 if "
-                                 "there is none, 0.0.0.0 for all interfaces), not '" +
-                                 std::string(text) + "'");
+    return std::invalid_argument(
+        "must be ADDRESS:PORT or PORT, the address a number (127.0.0.1 if "
+        "there is none, 0.0.0.0 for all interfaces), not '" +
+        std::string(text) + "'");
   };
   MetricsAddress where;
   const std::size_t colon = text.rfind(':');
@@ -73,23 +74,23 @@ class MetricsServer::Desk : public std::enable_shared_from_this<Desk> {
       : acceptor_(listen(io, where)), pause_(io), text_(std::move(text)), limits_(limits) {}
 
   void accept() {
-    acceptor_.async_accept([desk = shared_from_this()](const error_code& failed,
-                                                       tcp::socket socket) {
-      if (desk->closed_) return;
-      if (failed) {
-        desk->pause_.expires_after(kAcceptPause);
-        desk->pause_.async_wait([desk](const error_code& ended) {
-          if (!ended) desk->accept();
+    acceptor_.async_accept(
+        [desk = shared_from_this()](const error_code& failed, tcp::socket socket) {
+          if (desk->closed_) return;
+          if (failed) {
+            desk->pause_.expires_after(kAcceptPause);
+            desk->pause_.async_wait([desk](const error_code& ended) {
+              if (!ended) desk->accept();
+            });
+            return;
+          }
+          if (desk->visits_.size() < desk->limits_.clients) {
+            const auto visit = std::make_shared<Visit>(std::move(socket));
+            desk->visits_.insert(visit);
+            desk->read(visit);
+          }
+          desk->accept();
         });
-        return;
-      }
-      if (desk->visits_.size() < desk->limits_.clients) {
-        const auto visit = std::make_shared<Visit>(std::move(socket));
-        desk->visits_.insert(visit);
-        desk->read(visit);
-      }
-      desk->accept();
-    });
   }
 
   void close() {
@@ -124,9 +125,11 @@ class MetricsServer::Desk : public std::enable_shared_from_this<Desk> {
           if (failed == http::error::header_limit || failed == http::error::buffer_overflow) {
             desk->write(visit, http::status::request_header_fields_too_large,
                         "the request is too large\n");
-          } else if (failed && failed.category() == http::make_error_code(http::error::bad_method)
-                                                        .category() &&
-                     failed != http::error::end_of_stream && failed != http::error::partial_message) {
+          } else if (failed &&
+                     failed.category() ==
+                         http::make_error_code(http::error::bad_method).category() &&
+                     failed != http::error::end_of_stream &&
+                     failed != http::error::partial_message) {
             desk->write(visit, http::status::bad_request, "not HTTP\n");
           } else if (failed) {
             desk->visits_.erase(visit);

@@ -22,8 +22,12 @@ namespace {
 std::size_t character_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);
-  const std::size_t length = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3
-                             : first < 0xF5 ? 4 : 0;
+  const std::size_t length = first < 0x80   ? 1
+                             : first < 0xC2 ? 0
+                             : first < 0xE0 ? 2
+                             : first < 0xF0 ? 3
+                             : first < 0xF5 ? 4
+                                            : 0;
   if (length == 0 || length > text.size()) return 0;
   for (std::size_t i = 1; i < length; ++i) {
     if ((byte(i) & 0xC0) != 0x80) return 0;
@@ -69,7 +73,8 @@ std::string number(double value) {
 MetricsText::Family& MetricsText::family(const std::string& name, Type type,
                                          std::string_view help) {
   return families_.emplace_back(name, "# HELP " + name + " " + std::string(help) + "\n# TYPE " +
-                                          name + (type == Type::counter ? " counter\n" : " gauge\n"));
+                                          name +
+                                          (type == Type::counter ? " counter\n" : " gauge\n"));
 }
 
 MetricsText::Family& MetricsText::Family::add(const Labels& labels, double value) {

@@ -373,7 +373,8 @@ Command parse_arguments(std::vector<std::string> arguments) {
   for (const std::string& other : parsed.others) {
     const bool number = other.size() > 1 && std::isdigit(static_cast<unsigned char>(other[1])) != 0;
     if (other.starts_with('-') && !number) throw UsageError("unknown option " + other);
-    if (command.what != What::resize && command.what != What::picture) throw UsageError("unexpected argument '" + other + "'");
+    if (command.what != What::resize && command.what != What::picture)
+      throw UsageError("unexpected argument '" + other + "'");
   }
   if (!named) throw UsageError("no command: must be " + kCommands);
   if (command.what == What::top) {
@@ -425,9 +426,10 @@ std::string help_text() {
          "       bellows [--job=JOB | --socket=PATH] leave --ranks=R[,R…] | --nodes=NODE[,NODE…]\n"
          "                                                 [--wait[=SECONDS]]\n"
          "       bellows jobs [--json]\n"
-         "       bellows top [--job=JOB[,JOB…] | --socket=PATH | --all] [--interval=SECONDS] [--once]\n"
+         "       bellows top [--job=JOB[,JOB…] | --socket=PATH | --all] [--interval=SECONDS] "
+         "[--once]\n"
          "                                                  [--json]\n"
-         "       bellows picture FILE… [--output=FILE | --json]\n"
+         "       bellows picture FILE… [-o FILE | --json]\n"
          "       bellows --help | --version\n"
          "\n"
          "Talks to a running job of bellows-run --elastic that was started on this machine.\n"
@@ -454,7 +456,7 @@ std::string help_text() {
          "  --all             top: other users' jobs that bellowsd knows, too\n"
          "  --interval=SECONDS, --once\n"
          "                    top: between two looks; look once and end\n"
-         "  --output=FILE     picture: where the page goes [standard output]\n"
+         "  -o FILE           picture: where the page goes [standard output]\n"
          "  --wait=SECONDS    for the change to be complete; 0: do not wait [60]\n"
          "\n"
          "Exit status: 0 granted, 1 refused or not complete in time, 2 wrong use, 3 no such job.\n";

@@ -21,8 +21,8 @@ struct Command {
   enum class What { help, version, status, events, resize, leave, jobs, top, picture };
 
   What what = What::help;
-  std::optional<std::string> job;     // a job's name
-  std::optional<std::string> socket;  // or a control socket; else the only job there is
+  std::optional<std::string> job;          // a job's name
+  std::optional<std::string> socket;       // or a control socket; else the only job there is
   std::vector<std::string> jobs, sockets;  // top: of several; neither: all there are
   bool everybody = false;                  // ... and other users' that bellowsd knows
   bool once = false;

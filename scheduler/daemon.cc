@@ -219,8 +219,7 @@ void Daemon::hand_on(SessionId id, const Message& message) {
   forward.head["user"] = user;
   forward.head["request"] = message.head;
   ++counts_.requests;
-  event_file_.write("request",
-                    {{"job", found->first}, {"by", user}, {"request", message.head}});
+  event_file_.write("request", {{"job", found->first}, {"by", user}, {"request", message.head}});
   note(found->first, "a request of user " + std::to_string(user));
   send(found->second.session, forward);
 }

@@ -58,8 +58,7 @@ pid_t start(const Fd& in, const Fd& out, const Fd& err) {
   std::string program = "gnuplot", option = "-d";  // without the user's own settings
   std::array<char*, 3> words = {program.data(), option.data(), nullptr};
   pid_t pid = 0;
-  const int failed =
-      posix_spawnp(&pid, program.c_str(), &actions, nullptr, words.data(), environ);
+  const int failed = posix_spawnp(&pid, program.c_str(), &actions, nullptr, words.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) {
     throw std::runtime_error(std::string("cannot start gnuplot, which draws the picture (Debian: "
@@ -82,8 +81,8 @@ std::string run_gnuplot(const std::string& script, std::chrono::milliseconds lim
   int status = 0;
   while (waitpid(pid, &status, 0) < 0 && errno == EINTR) continue;
   if (late) {
-    throw std::runtime_error("gnuplot was not done within " +
-                             std::to_string(limit.count() / 1000) + " s");
+    throw std::runtime_error("gnuplot was not done within " + std::to_string(limit.count() / 1000) +
+                             " s");
   }
   std::string plot = contents(out);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && !plot.empty()) return plot;

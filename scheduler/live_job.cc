@@ -105,9 +105,8 @@ json::object to_json(const LiveJob& job) {
   add("batch", job.batch);
   add("learning_rate", job.learning_rate);
   if (!job.event_kind.empty()) {
-    object["event"] = {{"time", job.event_time.value_or(0)},
-                       {"kind", job.event_kind},
-                       {"text", job.event_text}};
+    object["event"] = {
+        {"time", job.event_time.value_or(0)}, {"kind", job.event_kind}, {"text", job.event_text}};
   }
   if (!job.problem.empty()) object["problem"] = job.problem;
   return object;

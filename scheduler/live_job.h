@@ -10,11 +10,11 @@
 namespace bellows::scheduler {
 
 struct LiveJob {
-  std::string key;     // the same from look to look: its socket; of bellowsd: its number
-  std::string job;     // its name: 4711.80, local-80; of bellowsd: 4711
-  std::string source;  // bellows-run or bellowsd
-  std::string state;   // as in "status"; or "no answer", "gone" (its bellows-run), "ended"
-  std::string problem; // why it is one of these, "" for none
+  std::string key;      // the same from look to look: its socket; of bellowsd: its number
+  std::string job;      // its name: 4711.80, local-80; of bellowsd: 4711
+  std::string source;   // bellows-run or bellowsd
+  std::string state;    // as in "status"; or "no answer", "gone" (its bellows-run), "ended"
+  std::string problem;  // why it is one of these, "" for none
   std::optional<std::int64_t> nodes, ranks, least, most, epoch, step, batch;
   std::optional<double> samples_per_second, efficiency, learning_rate;
   std::optional<double> event_time;  // of the last event, Unix time

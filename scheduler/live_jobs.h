@@ -28,8 +28,8 @@ class LiveJobs {
  public:
   struct Settings {
     std::vector<std::string> jobs = {}, sockets = {};  // those that are named; none: all own ones
-    bool everybody = false;                  // bellowsd's of other users, too
-    std::chrono::milliseconds limit{2'000};  // for each answer
+    bool everybody = false;                            // bellowsd's of other users, too
+    std::chrono::milliseconds limit{2'000};            // for each answer
     /// Asks bellowsd for its jobs; throws when it does not answer. Empty: there is none.
     std::function<protocol::Message(std::chrono::milliseconds limit)> ask_daemon = {};
   };

@@ -20,15 +20,14 @@ struct Column {
   bool right;
 };
 constexpr std::array kColumns = {
-    Column{kJob, "JOB", false},          Column{kNodes, "NODES", true},
-    Column{kRanks, "RANKS", true},       Column{kState, "STATE", false},
-    Column{kStep, "STEP", true},         Column{kSpeed, "SAMPLES/S", true},
-    Column{kEfficiency, "EFF", true},    Column{kBatch, "BATCH", true},
-    Column{kRate, "LR", true},           Column{kEvent, "LAST EVENT", false},
+    Column{kJob, "JOB", false},       Column{kNodes, "NODES", true},
+    Column{kRanks, "RANKS", true},    Column{kState, "STATE", false},
+    Column{kStep, "STEP", true},      Column{kSpeed, "SAMPLES/S", true},
+    Column{kEfficiency, "EFF", true}, Column{kBatch, "BATCH", true},
+    Column{kRate, "LR", true},        Column{kEvent, "LAST EVENT", false},
 };
 // The first goes first.
-constexpr std::array kDropped = {kRate,  kBatch, kEfficiency, kEvent,
-                                 kNodes, kStep,  kSpeed,      kState};
+constexpr std::array kDropped = {kRate, kBatch, kEfficiency, kEvent, kNodes, kStep, kSpeed, kState};
 constexpr std::size_t kLeastEvent = 16;
 constexpr std::size_t kGap = 2;
 constexpr const char* kUnknown = "-";

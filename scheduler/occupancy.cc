@@ -51,9 +51,14 @@ std::vector<NodesChange> Occupancy::update(const std::vector<JobView>& jobs,
   }
   std::vector<NodesChange> changes;
   const auto note = [&](JobId id, const Holder& holder, const Holder& before) {
-    changes.push_back({id, holder.name, holder.partition, holder.user, holder.elastic,
+    changes.push_back({id,
+                       holder.name,
+                       holder.partition,
+                       holder.user,
+                       holder.elastic,
                        {holder.nodes.begin(), holder.nodes.end()},
-                       without(holder.nodes, before.nodes), without(before.nodes, holder.nodes)});
+                       without(holder.nodes, before.nodes),
+                       without(before.nodes, holder.nodes)});
   };
   for (auto& [id, holder] : now) {
     const auto before = holders_.find(id);

@@ -37,8 +37,8 @@ void print_bars(const Picture& picture, std::ostream& out) {
 
 int show_picture(const Command& command, std::ostream& out, std::ostream& err) {
   std::vector<std::string> notes;
-  const Picture picture = read_picture(
-      command.files, [&](const std::string& note) { notes.push_back(note); });
+  const Picture picture =
+      read_picture(command.files, [&](const std::string& note) { notes.push_back(note); });
   for (const std::string& note : notes) err << "bellows: " << printable(note) << '\n';
   if (command.json) {
     print_bars(picture, out);

@@ -11,7 +11,6 @@
 #include <set>
 #include <stdexcept>
 
-
 namespace bellows::scheduler {
 namespace json = boost::json;
 

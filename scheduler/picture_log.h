@@ -27,7 +27,7 @@ struct PictureBar {
 };
 
 struct Picture {
-  double begin = 0, end = 0;  // of what the files tell
+  double begin = 0, end = 0;       // of what the files tell
   std::vector<std::string> nodes;  // in their natural order: n2 before n10
   std::map<JobId, PictureJob> jobs;
   std::vector<PictureBar> bars;  // by node, then by time

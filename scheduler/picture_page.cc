@@ -161,9 +161,9 @@ std::string table(const Picture& picture) {
     html += "<tr><td>" + escaped(bar.node) + "</td><td class=\"number\">" +
             std::to_string(bar.job) + "</td><td>" + escaped(job.name) +
             "</td><td class=\"number\">" + std::to_string(job.user) + "</td><td>" +
-            clock(bar.from) + "</td><td>" + clock(bar.to) +
-            (bar.open ? " or later" : "") + "</td><td class=\"number\">" +
-            number(bar.to - bar.from, 1) + "</td><td>" + escaped(bar.why) + "</td></tr>\n";
+            clock(bar.from) + "</td><td>" + clock(bar.to) + (bar.open ? " or later" : "") +
+            "</td><td class=\"number\">" + number(bar.to - bar.from, 1) + "</td><td>" +
+            escaped(bar.why) + "</td></tr>\n";
   }
   return html + "</tbody></table></div>\n";
 }
@@ -182,7 +182,9 @@ std::string picture_script(const Picture& picture) {
       " font 'sans-serif,13' noenhanced name 'bars'\nset encoding utf8\nset key off\n"
       "set style fill solid 1.0 noborder\nset grid xtics\nset xtics nomirror\nset ytics nomirror\n"
       "set xlabel 'local time'\nset xtics time format '" +
-      std::string(span < 600 ? "%H:%M:%S" : span < 129'600 ? "%H:%M" : "%m-%d %H:%M") +
+      std::string(span < 600       ? "%H:%M:%S"
+                  : span < 129'600 ? "%H:%M"
+                                   : "%m-%d %H:%M") +
       "'\nset xrange [" + number(picture.begin + zone, 3) + ":" +
       number(picture.begin + zone + span, 3) + "]\nset yrange [" + number(row_count + 0.5, 1) +
       ":0.5]\nset ytics (";
@@ -199,8 +201,8 @@ std::string picture_script(const Picture& picture) {
     const double least = span * kLeastBar;
     const double from = std::min(bar.from, picture.begin + span - least);
     const double to = std::max(bar.to, from + least);
-    data[bar.job] += number(from + zone, 3) + " " + number(to + zone, 3) + " " +
-                     number(top, 4) + " " + number(top + height, 4) + "\n";
+    data[bar.job] += number(from + zone, 3) + " " + number(to + zone, 3) + " " + number(top, 4) +
+                     " " + number(top + height, 4) + "\n";
   }
   std::string plots;
   std::size_t index = 0;

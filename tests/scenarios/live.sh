@@ -23,7 +23,7 @@ test_top_shows_jobs_and_what_becomes_of_them() {
   expect_exit 0 ctl top --once
   expect_matches "$OUT" $'\n'"local-$LAUNCHER +1 +2 +steady"
   expect_lacks "$OUT" $'\x1b'
-  ctl top --json --interval 0.2 >rounds &
+  timeout -k 1 100 bellows top --json --interval 0.2 >rounds &
   top=$!
   wait_until 20 _job_is "steady 96 0.125 600.0" state batch learning_rate samples_per_second
   # The best speed per rank is that of two; three are not faster.
@@ -73,6 +73,11 @@ test_a_reader_that_goes_away_ends_top() {
   expect_contains "$ERR" "no bellows-run of yours"
 }
 
+_metrics_are() {
+  [[ $(metric "$1" bellows_ranks 'bellows_world_changes_total{kind="join"}' \
+    'bellows_world_changes_total{kind="leave"}' 'bellows_world_changes_total{kind="repair"}' \
+    bellows_batch_samples bellows_learning_rate bellows_samples_per_second | xargs) == "1 1 1 1 96 0.125 600" ]]
+}
 test_metrics_tell_what_happens_to_a_job() {
   local url
   STEPS=(--bytes 100000 --batch 96 --speed 600)
@@ -84,9 +89,6 @@ test_metrics_tell_what_happens_to_a_job() {
   expect_exit 0 ctl leave --ranks 0
   kill -KILL "$(rank_pid 0)"
   wait_until 20 _size_is 1
-  _metrics_are() { [[ $(metric "$1" bellows_ranks 'bellows_world_changes_total{kind="join"}' \
-    'bellows_world_changes_total{kind="leave"}' 'bellows_world_changes_total{kind="repair"}' \
-    bellows_batch_samples bellows_learning_rate bellows_samples_per_second | xargs) == "1 1 1 1 96 0.125 600" ]]; }
   wait_until 20 _metrics_are "$url"
   wait_until 20 _metrics_are job.prom
   [[ $(metric "$url" 'bellows_world_change_seconds_total{kind="join"}') != 0 ]] || fail "a join took no time"
@@ -98,6 +100,7 @@ test_metrics_tell_what_happens_to_a_job() {
   expect_exit 1 metric "$url"
 }
 
+_taken_over() { [[ $(metric job.prom 'bellows_incidents_total{kind="reattach"}') == 1 ]]; }
 test_metrics_go_on_with_the_next_launcher() {
   local first
   begin 1-2 -n 1 --metrics-file job.prom
@@ -108,7 +111,6 @@ test_metrics_go_on_with_the_next_launcher() {
   LIMIT=100 start --reattach "local-$first"
   wait_until 20 test -e job.prom
   wait_until 20 _steady
-  _taken_over() { [[ $(metric job.prom 'bellows_incidents_total{kind="reattach"}') == 1 ]]; }
   wait_until 20 _taken_over
   finish
 }

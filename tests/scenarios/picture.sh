@@ -66,7 +66,7 @@ test_the_picture_has_the_colours_of_its_legend() {
   example
   bellows picture events.jsonl -o page.html 2>/dev/null
   timeout -k 5 60 chromium --headless --no-sandbox --disable-gpu --user-data-dir="$PWD/browser" --hide-scrollbars \
-    --window-size=1200,900 --screenshot="$PWD/shot.png" "file://$PWD/page.html" 2>browser.log
+    --window-size=1200,500 --screenshot="$PWD/shot.png" "file://$PWD/page.html" 2>browser.log
   # Some antialiasing is the browser's business: the areas are right within a tenth.
   python3 - <<'END'
 import struct, zlib

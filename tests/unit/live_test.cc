@@ -34,9 +34,9 @@ Message status_of(const std::string& job, int ranks, const char* state = "steady
   for (int i = 0; i < ranks; ++i) list.push_back(json::object{{"rank", i}});
   status.head["ranks"] = list;
   status.head["nodes"] = json::array{json::object{{"name", "n1"}}};
-  status.head["events"] = json::array{
-      json::object{{"time", 1000}, {"kind", "start"}, {"text", "first"}},
-      json::object{{"time", 2000}, {"kind", "join"}, {"text", "one \x1b[1m rank"}}};
+  status.head["events"] =
+      json::array{json::object{{"time", 1000}, {"kind", "start"}, {"text", "first"}},
+                  json::object{{"time", 2000}, {"kind", "join"}, {"text", "one \x1b[1m rank"}}};
   return status;
 }
 
@@ -66,8 +66,8 @@ Message daemon_jobs() {
                         {"samples_per_second", 5.0},
                         {"live", json::object{{"state", "changing"}, {"batch", 8}}}};
   };
-  answer.head["jobs"] = json::array{entry(11, geteuid(), 3), entry(12, geteuid() + 1, 9),
-                                    entry(4711, geteuid(), 5)};
+  answer.head["jobs"] =
+      json::array{entry(11, geteuid(), 3), entry(12, geteuid() + 1, 9), entry(4711, geteuid(), 5)};
   return answer;
 }
 
@@ -81,7 +81,8 @@ TEST_F(ControlTest, TopFindsAllJobsHereAndThoseThatBellowsdKnows) {
   LiveJobs cluster({.ask_daemon = [](auto) { return daemon_jobs(); }});
   EXPECT_EQ(shown(cluster.look()), "11 changing 3; 4711.80 steady 3; local-1 steady 2; ");
   LiveJobs all({.everybody = true, .ask_daemon = [](auto) { return daemon_jobs(); }});
-  EXPECT_EQ(shown(all.look()), "11 changing 3; 12 changing 9; 4711.80 steady 3; local-1 steady 2; ");
+  EXPECT_EQ(shown(all.look()),
+            "11 changing 3; 12 changing 9; 4711.80 steady 3; local-1 steady 2; ");
   LiveJobs named({.jobs = {"12", "4711"}, .ask_daemon = [](auto) { return daemon_jobs(); }});
   EXPECT_EQ(shown(named.look()), "12 changing 9; 4711.80 steady 3; ");
   LiveJobs socket({.sockets = {socket_of("local-1")}});
@@ -150,20 +151,22 @@ TEST_F(ControlTest, TopNamesAJobThatNobodyKnows) {
 LiveRound example() {
   LiveRound round;
   round.time = 2010;
-  round.jobs = {scheduler::live_job_from_status(status_of("4711.80", 3).head),
-                scheduler::live_job_from_daemon(daemon_jobs().head["jobs"].as_array()[0].as_object())};
+  round.jobs = {
+      scheduler::live_job_from_status(status_of("4711.80", 3).head),
+      scheduler::live_job_from_daemon(daemon_jobs().head["jobs"].as_array()[0].as_object())};
   return round;
 }
 
 TEST(LiveText, IsATableForPeople) {
   setenv("TZ", "UTC", 1);
-  EXPECT_THAT(live_text(example(), {}),
-              ElementsAre("00:33:30  2 jobs, 3 nodes, 6 ranks",
-                          "JOB      NODES  RANKS  STATE     STEP  SAMPLES/S  EFF  BATCH     LR  LAST "
-                          "EVENT",
-                          "4711.80      1      3  steady     120       99.5  75%     64  0.125  join "
-                          "10s: one \\x1b[1m rank",
-                          "11           2      3  changing     7        5.0    -      8      -  -"));
+  EXPECT_THAT(
+      live_text(example(), {}),
+      ElementsAre("00:33:30  2 jobs, 3 nodes, 6 ranks",
+                  "JOB      NODES  RANKS  STATE     STEP  SAMPLES/S  EFF  BATCH     LR  LAST "
+                  "EVENT",
+                  "4711.80      1      3  steady     120       99.5  75%     64  0.125  join "
+                  "10s: one \\x1b[1m rank",
+                  "11           2      3  changing     7        5.0    -      8      -  -"));
 }
 
 TEST(LiveText, FitsAnyTerminal) {
@@ -234,7 +237,8 @@ TEST_F(ControlTest, TopOnceIsOneTableOrOneLine) {
 }
 
 TEST(TopCommandLine, SaysWhatIsWrong) {
-  for (const auto& [arguments, why] : std::initializer_list<std::pair<std::vector<std::string>, const char*>>{
+  for (const auto& [arguments, why] :
+       std::initializer_list<std::pair<std::vector<std::string>, const char*>>{
            {{"top", "--interval=0"}, "from 0.2 to 3600"},
            {{"top", "--interval", "x"}, "from 0.2 to 3600"},
            {{"top", "--job=../x"}, "names"},

@@ -118,8 +118,8 @@ TEST(MetricsAddress, IsLoopbackUnlessAnotherIsNamed) {
   EXPECT_EQ(MetricsAddress::parse("localhost:1").address, "127.0.0.1");
   EXPECT_EQ(MetricsAddress::parse("0.0.0.0:1").address, "0.0.0.0");
   EXPECT_EQ(MetricsAddress::parse("[::1]:1").address, "::1");
-  for (const char* wrong : {"", ":", "x", "1.2.3.4", "1.2.3.4:", "host:1", "::1:1", "1:2:3", "70000",
-                            "-1", "1x", "[::1]1", "1.2.3:4"}) {
+  for (const char* wrong : {"", ":", "x", "1.2.3.4", "1.2.3.4:", "host:1", "::1:1", "1:2:3",
+                            "70000", "-1", "1x", "[::1]1", "1.2.3:4"}) {
     EXPECT_THROW(MetricsAddress::parse(wrong), std::invalid_argument) << wrong;
   }
 }
@@ -127,8 +127,8 @@ TEST(MetricsAddress, IsLoopbackUnlessAnotherIsNamed) {
 class MetricsServerTest : public testing::Test {
  protected:
   void serve(MetricsLimits limits = {}) {
-    server_ = std::make_unique<MetricsServer>(io_, MetricsAddress{}, [this] { return text_; },
-                                              limits);
+    server_ =
+        std::make_unique<MetricsServer>(io_, MetricsAddress{}, [this] { return text_; }, limits);
     thread_ = std::thread([this] { io_.run(); });
   }
   ~MetricsServerTest() override {
@@ -275,22 +275,22 @@ TEST(RunMetrics, TellTheWorldItsProgressAndWhatHasHappened) {
   counts.add({.kind = "join", .seconds = 0.25, .text = ""});
   counts.add({.kind = "granted", .nodes = {"n1", "n2"}, .seconds = 2, .text = ""});
   const std::string text = elastic::run_metrics(status(), counts);
-  for (const char* line : {
-           "bellows_ranks{job_id=\"4711.80\"} 2", "bellows_ranks_joining{job_id=\"4711.80\"} 1",
-           "bellows_ranks_leaving{job_id=\"4711.80\"} 1", "bellows_nodes{job_id=\"4711.80\"} 2",
-           "bellows_world_epoch{job_id=\"4711.80\"} 3", "bellows_step_total{job_id=\"4711.80\"} 120",
-           "bellows_job_state{job_id=\"4711.80\",state=\"steady\"} 1",
-           "bellows_job_state{job_id=\"4711.80\",state=\"ending\"} 0",
-           "bellows_samples_per_second{job_id=\"4711.80\"} 812.25",
-           "bellows_samples_left{job_id=\"4711.80\"} 1e+06",
-           "bellows_batch_samples{job_id=\"4711.80\"} 64",
-           "bellows_learning_rate{job_id=\"4711.80\"} 0.125",
-           "bellows_efficiency_ratio{job_id=\"4711.80\"} 0.75",
-           "bellows_world_changes_total{job_id=\"4711.80\",kind=\"join\"} 2",
-           "bellows_world_changes_total{job_id=\"4711.80\",kind=\"repair\"} 0",
-           "bellows_world_change_seconds_total{job_id=\"4711.80\",kind=\"join\"} 0.75",
-           "bellows_allocation_nodes_total{job_id=\"4711.80\",kind=\"granted\"} 2",
-           "bellows_allocation_change_seconds_total{job_id=\"4711.80\",kind=\"granted\"} 2"}) {
+  for (const char* line :
+       {"bellows_ranks{job_id=\"4711.80\"} 2", "bellows_ranks_joining{job_id=\"4711.80\"} 1",
+        "bellows_ranks_leaving{job_id=\"4711.80\"} 1", "bellows_nodes{job_id=\"4711.80\"} 2",
+        "bellows_world_epoch{job_id=\"4711.80\"} 3", "bellows_step_total{job_id=\"4711.80\"} 120",
+        "bellows_job_state{job_id=\"4711.80\",state=\"steady\"} 1",
+        "bellows_job_state{job_id=\"4711.80\",state=\"ending\"} 0",
+        "bellows_samples_per_second{job_id=\"4711.80\"} 812.25",
+        "bellows_samples_left{job_id=\"4711.80\"} 1e+06",
+        "bellows_batch_samples{job_id=\"4711.80\"} 64",
+        "bellows_learning_rate{job_id=\"4711.80\"} 0.125",
+        "bellows_efficiency_ratio{job_id=\"4711.80\"} 0.75",
+        "bellows_world_changes_total{job_id=\"4711.80\",kind=\"join\"} 2",
+        "bellows_world_changes_total{job_id=\"4711.80\",kind=\"repair\"} 0",
+        "bellows_world_change_seconds_total{job_id=\"4711.80\",kind=\"join\"} 0.75",
+        "bellows_allocation_nodes_total{job_id=\"4711.80\",kind=\"granted\"} 2",
+        "bellows_allocation_change_seconds_total{job_id=\"4711.80\",kind=\"granted\"} 2"}) {
     EXPECT_THAT(text, HasSubstr(std::string(line) + "\n"));
   }
   expect_conventions(text);

@@ -54,7 +54,8 @@ TEST(Occupancy, TellsWhatHasChanged) {
   EXPECT_EQ(told(occupancy.update({job(1, {"n1", "n2"}), job(2, {"n3"})}, {1})),
             "1*=n1,n2 +n1,n2 -; 2=n3 +n3 -; ");
   EXPECT_EQ(told(occupancy.update({job(1, {"n1", "n2"}), job(2, {"n3"})}, {})), "");
-  EXPECT_EQ(told(occupancy.update({job(1, {"n2", "n4"}), job(2, {"n3"})}, {})), "1*=n2,n4 +n4 -n1; ");
+  EXPECT_EQ(told(occupancy.update({job(1, {"n2", "n4"}), job(2, {"n3"})}, {})),
+            "1*=n2,n4 +n4 -n1; ");
   EXPECT_EQ(told(occupancy.update({job(2, {"n3"})}, {})), "1*= + -n2,n4; ");
   JobView over = job(2, {"n3"});
   over.state = JobState::ended;
@@ -133,7 +134,11 @@ TEST_F(PictureTest, BarsAreWhoHadWhichNodeWhen) {
       read(line(100, "begin") + line(101, "cluster", {{"nodes", json::array{"n10", "n2", "n1"}}}) +
            nodes_line(101, 1, {"n1"}) +
            line(102, "decision",
-                {{"job", 1}, {"dry_run", false}, {"grow", 1}, {"give_back", json::array{}}, {"why", "idle"}}) +
+                {{"job", 1},
+                 {"dry_run", false},
+                 {"grow", 1},
+                 {"give_back", json::array{}},
+                 {"why", "idle"}}) +
            nodes_line(103, 1, {"n1", "n10"}) + nodes_line(110, 1, {"n1"}) +
            nodes_line(111, 2, {"n10"}, false) + nodes_line(120, 2, {}, false) + line(130, "end"));
   EXPECT_THAT(picture.nodes, ElementsAre("n1", "n2", "n10"));
@@ -146,20 +151,23 @@ TEST_F(PictureTest, BarsAreWhoHadWhichNodeWhen) {
 
 TEST_F(PictureTest, WhatNobodyHasSeenIsNotDrawn) {
   // Killed, and started again much later; then its file was opened anew.
-  const Picture picture = read(nodes_line(100, 1, {"n1"}) + line(160, "alive") +
-                               line(500, "begin") + nodes_line(501, 1, {"n1"}) +
-                               line(510, "begin", {{"resumed", true}}) +
-                               nodes_line(511, 1, {"n1"}) + line(520, "alive"));
+  const Picture picture =
+      read(nodes_line(100, 1, {"n1"}) + line(160, "alive") + line(500, "begin") +
+           nodes_line(501, 1, {"n1"}) + line(510, "begin", {{"resumed", true}}) +
+           nodes_line(511, 1, {"n1"}) + line(520, "alive"));
   EXPECT_EQ(bars(picture), "n1:1 100-160+; n1:1 501-520+; ");
 }
 
 TEST_F(PictureTest, DamageIsNamedAndTheRestRead) {
   const std::string whole = nodes_line(100, 1, {"n1"}) + nodes_line(110, 1, {"n1", "n2"});
-  EXPECT_EQ(bars(read(whole + R"({"time":120,"kind":"nodes","jo)")), "n1:1 100-110+; n2:1 110-110+; ");
+  EXPECT_EQ(bars(read(whole + R"({"time":120,"kind":"nodes","jo)")),
+            "n1:1 100-110+; n2:1 110-110+; ");
   EXPECT_THAT(notes_, ElementsAre(HasSubstr("line 3 is not whole")));
-  for (const char* bad : {"[]", "{}", R"({"time":1e300,"kind":"alive"})", "\xFF\x00\x01",
-                          R"({"time":111,"kind":"nodes","job":-1,"nodes":[]})",
-                          R"({"time":111,"kind":"nodes","job":1,"name":"x","user":1,"partition":"p","elastic":true,"nodes":[3]})"}) {
+  for (
+      const char* bad :
+      {"[]", "{}", R"({"time":1e300,"kind":"alive"})", "\xFF\x00\x01",
+       R"({"time":111,"kind":"nodes","job":-1,"nodes":[]})",
+       R"({"time":111,"kind":"nodes","job":1,"name":"x","user":1,"partition":"p","elastic":true,"nodes":[3]})"}) {
     const Picture picture = read(std::string(bad) + "\n" + whole + line(120, "alive"));
     EXPECT_EQ(bars(picture), "n1:1 100-120+; n2:1 110-120+; ") << bad;
     EXPECT_THAT(notes_, ElementsAre(HasSubstr("line 1 is damaged")));
