@@ -71,7 +71,8 @@ Coordinator::Coordinator(boost::asio::io_context& io, RunOptions options, Alloca
       leave_timer_(io),
       departed_timer_(io),
       ending_timer_(io),
-      follow_timer_(io) {
+      follow_timer_(io),
+      metrics_timer_(io) {
   for (const int number : {SIGQUIT, SIGUSR1, SIGUSR2}) signals_.add(number);
   program_.arguments = options_.program;
   program_.environment = own_environment();
@@ -85,6 +86,7 @@ int Coordinator::run() {
   open_events();
   await_signal();
   open_control();
+  open_metrics();
   start_broker();
   if (left_) {
     reattach();

@@ -39,8 +39,10 @@
 #include "mpi_elastic/node_report.h"
 #include "mpi_elastic/output.h"
 #include "mpi_elastic/rendezvous.h"
+#include "mpi_elastic/run_metrics.h"
 #include "mpi_elastic/run_options.h"
 #include "protocol/control_server.h"
+#include "protocol/metrics_server.h"
 
 namespace bellows::elastic {
 
@@ -132,6 +134,16 @@ class Coordinator {
   void serve_events(const Message& request, ControlServer::Reply reply);
   void answer_followers();
   void note_of_broker(const Message& request, const ControlServer::Reply& reply);
+
+  // coordinator_metrics.cc: how fast the program is, and what Prometheus is told.
+  struct RankInfo;
+  void note_progress(RankInfo& rank, const Message& message);
+  std::optional<double> efficiency(double samples_per_second) const;
+  void open_metrics();
+  void write_metrics();
+  void await_metrics();
+  void close_metrics();
+  std::string metrics_text() const;
 
   // coordinator_repair.cc: what is done about a death.
   void member_ended(std::uint64_t member, const RankEnd& end, MemberState before, bool closed);
@@ -240,6 +252,8 @@ class Coordinator {
     std::int64_t step = 0;      // as it last said
     double samples_per_second = 0;
     double samples_left = -1;  // below 0: not known
+    std::optional<std::int64_t> batch;
+    std::optional<double> learning_rate;
     std::optional<int> abort_status;
   };
   /// Where the newest epoch stands.
@@ -308,6 +322,12 @@ class Coordinator {
       departed_timer_, ending_timer_, follow_timer_;
   bool declare_planned_ = false;
   EventLog events_;
+  EventCounts counts_;
+  Clock::time_point stood_at_;      // when the newest world came to stand
+  double best_speed_per_rank_ = 0;  // samples/s, of all sizes that lasted
+  std::unique_ptr<protocol::MetricsServer> metrics_server_;
+  boost::asio::steady_timer metrics_timer_;
+  bool metrics_failed_ = false;  // and was said so
   std::vector<Follower> followers_;
   std::set<std::uint64_t> stood_;  // members of the last world that stood
   std::set<std::uint64_t> ready_joiners_;

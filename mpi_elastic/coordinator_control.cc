@@ -210,6 +210,7 @@ Message Coordinator::status() const {
   head["max"] = options_.elastic ? options_.elastic->second : size;
   std::int64_t step = 0;
   double speed = 0, left = -1;
+  const RankInfo* first = nullptr;
   json::array ranks;
   std::map<std::string, int> by_node;
   const auto now = Clock::now();
@@ -219,6 +220,7 @@ Message Coordinator::status() const {
     if (info.rank == 0) {
       speed = info.samples_per_second;
       left = info.samples_left;
+      first = &info;
     }
     ++by_node[who.node];
     ranks.push_back(json::object{
@@ -234,6 +236,9 @@ Message Coordinator::status() const {
   head["step"] = step;
   head["samples_per_second"] = speed;
   if (left >= 0) head["samples_left"] = left;
+  if (first != nullptr && first->batch) head["batch"] = *first->batch;
+  if (first != nullptr && first->learning_rate) head["learning_rate"] = *first->learning_rate;
+  if (const auto share = efficiency(speed)) head["efficiency"] = *share;
   head["ranks"] = ranks;
   json::array nodes, events;
   for (const auto& [node, count] : by_node) {

@@ -96,6 +96,7 @@ void Coordinator::finish() {
                                   exit_code())});
   job_file_.reset();
   control_.reset();
+  close_metrics();
   for (const std::string& node : starter_.nodes()) {
     // It would not hear; but one that was sent home before is still cleaning up.
     if (!links_.connected(node) && !departing_nodes_.contains(node)) starter_.kill_one(node);

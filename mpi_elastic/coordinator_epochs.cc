@@ -166,6 +166,7 @@ void Coordinator::stand_when_entered() {
 
 void Coordinator::world_stands() {
   phase_ = Phase::steady;
+  stood_at_ = Clock::now();
   phase_limit_.cancel();
   const WorldSpec& world = *membership_.newest();
   const auto now = Clock::now();

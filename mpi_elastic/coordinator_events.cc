@@ -39,6 +39,7 @@ void Coordinator::note_event(Event event) {
     event.epoch = world->epoch;
     event.ranks = world->size();
   }
+  counts_.add(event);
   const std::string failed = events_.add(std::move(event));
   if (!failed.empty()) spdlog::warn("{}", failed);
   answer_followers();

@@ -89,6 +89,7 @@ void Coordinator::receive(const std::string& node, const Message& message) {
     rank->second.samples_per_second = message.head.at("samples_per_second").to_number<double>();
     const json::value* left = message.head.if_contains("samples_left");
     rank->second.samples_left = left != nullptr ? left->to_number<double>() : -1;
+    note_progress(rank->second, message);
   } else if (type == "signalled") {
     const std::string text =
         fmt::format("{} on node {} (a time limit, preemption or scancel of Slurm's); passed on",

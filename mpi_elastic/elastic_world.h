@@ -42,7 +42,9 @@ class Dismissed : public ElasticError {
 struct Progress {
   std::int64_t step = 0;
   double samples_per_second = 0;
-  double samples_left = -1;  // to the end of the run; below 0: not known
+  double samples_left = -1;   // to the end of the run; below 0: not known
+  std::int64_t batch = 0;     // samples of the last step, over all ranks; 0: not known
+  double learning_rate = -1;  // of the last step; below 0: not known
 };
 
 class ElasticWorld {

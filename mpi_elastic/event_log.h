@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The events of a job: the newest in memory, and all in a file where the user wants one
-// (--events). A line of the file is one JSON object and written by one call, so that a launcher
-// that is killed leaves at most one line that is not whole.
+// (--events), one JSON object on a line.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "protocol/fd.h"
 #include "protocol/job_event.h"
+#include "protocol/line_file.h"
 
 namespace bellows::elastic {
 
@@ -31,13 +30,9 @@ class EventLog {
   std::vector<Event> after(std::int64_t number, std::size_t most) const;
 
  private:
-  std::string append(const Event& event);
-
   std::deque<Event> events_;
   std::int64_t next_ = 1;
-  std::string path_;
-  protocol::Fd file_;
-  bool torn_ = false;  // the file's last line is not whole
+  protocol::LineFile file_;
   bool complained_ = false;
 };
 

@@ -46,6 +46,10 @@ json::object to_json(const RunOptions& options) {
           {"kill_wait", options.kill_wait_seconds},
           {"grace", options.grace_seconds},
           {"events", options.events},
+          {"metrics", options.metrics ? json::value(json::array{options.metrics->address,
+                                                                options.metrics->port})
+                                      : json::value(nullptr)},
+          {"metrics_file", options.metrics_file},
           {"standalone", options.standalone},
           {"agent", options.agent}};
 }
@@ -68,6 +72,14 @@ RunOptions options_from_json(const json::object& object) {
   options.grace_seconds = object.at("grace").to_number<double>();
   options.standalone = object.at("standalone").as_bool();
   options.events = json::value_to<std::string>(object.at("events"));
+  if (const json::value* where = object.if_contains("metrics"); where && where->is_array()) {
+    const json::array& pair = where->get_array();
+    options.metrics = {json::value_to<std::string>(pair.at(0)),
+                       json::value_to<std::uint16_t>(pair.at(1))};
+  }
+  if (const json::value* file = object.if_contains("metrics_file")) {
+    options.metrics_file = json::value_to<std::string>(*file);
+  }
   options.agent = json::value_to<std::string>(object.at("agent"));
   return options;
 }

@@ -145,6 +145,9 @@ void RankControl::set_progress(const Progress& progress) {
   step_ = progress.step;
   speed_ = progress.samples_per_second;
   samples_left_ = progress.samples_left;
+  batch_ = progress.batch;
+  learning_rate_ = progress.learning_rate;
+  progress_epoch_ = epoch_.load();
 }
 
 void RankControl::listen() {
@@ -203,6 +206,9 @@ void RankControl::answer_ping() {
   pong.head["step"] = step_.load();
   pong.head["samples_per_second"] = speed_.load();
   pong.head["samples_left"] = samples_left_.load();
+  if (batch_ > 0) pong.head["batch"] = batch_.load();
+  if (learning_rate_ >= 0) pong.head["learning_rate"] = learning_rate_.load();
+  pong.head["epoch"] = progress_epoch_.load();
   send(pong);
 }
 

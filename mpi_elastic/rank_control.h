@@ -96,7 +96,9 @@ class RankControl {
   std::atomic<std::uint32_t> epoch_ = 0;
   std::atomic<std::uint32_t> in_step_ = 0;  // newest epoch of which it was said
   std::atomic<std::int64_t> step_ = 0;
-  std::atomic<double> speed_ = 0, samples_left_ = -1;
+  std::atomic<double> speed_ = 0, samples_left_ = -1, learning_rate_ = -1;
+  std::atomic<std::int64_t> batch_ = 0;
+  std::atomic<std::uint32_t> progress_epoch_ = 0;  // in which it was reported
   std::mutex update_;
   std::atomic<bool> closing_ = false;
   bool sigterm_blocked_ = false;

@@ -39,7 +39,11 @@ po::options_description make_options() {
   output.add_options()("tag-output", "begin each line with the rank that wrote it")(
       "report-bindings", "say which cores each rank got")("verbose,v", "say what happens when")(
       "events", po::value<std::string>()->value_name("FILE"),
-      "append a line of JSON for each event of the job, for `bellows events --file`");
+      "append a line of JSON for each event of the job, for `bellows events --file`")(
+      "metrics", po::value<std::string>()->value_name("[ADDRESS:]PORT"),
+      "answer Prometheus there, at /metrics [the address: 127.0.0.1]")(
+      "metrics-file", po::value<std::string>()->value_name("FILE"),
+      "write the same to a file every 5 seconds, for the textfile collector of its node exporter");
   po::options_description failure("Failures and limits");
   failure.add_options()(
       "on-failure", po::value<std::string>()->value_name("stop|continue")->default_value("stop"),
@@ -179,6 +183,20 @@ int count_own_arguments(int argc, char** argv, const po::options_description& op
   return std::min(i, argc);
 }
 
+void take_metrics(RunOptions& options, const po::variables_map& values) {
+  if (values.contains("metrics")) {
+    try {
+      options.metrics = protocol::MetricsAddress::parse(values["metrics"].as<std::string>());
+    } catch (const std::invalid_argument& wrong) {
+      throw UsageError(std::string("--metrics: ") + wrong.what());
+    }
+  }
+  if (!values.contains("metrics-file")) return;
+  options.metrics_file = values["metrics-file"].as<std::string>();
+  if (options.metrics_file.empty()) throw UsageError("--metrics-file: must be the name of a file");
+  options.metrics_file = std::filesystem::absolute(options.metrics_file).string();
+}
+
 }  // namespace
 
 RunOptions parse_run_options(int argc, char** argv) {
@@ -274,6 +292,7 @@ RunOptions parse_run_options(int argc, char** argv) {
     if (options.events.empty()) throw UsageError("--events: must be the name of a file");
     options.events = std::filesystem::absolute(options.events).string();
   }
+  take_metrics(options, values);
   options.agent = values.contains("agent") ? values["agent"].as<std::string>()
                                            : companion_program("bellows-agent");
   options.broker = companion_program("bellows-broker");

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "mpi_elastic/binding.h"
+#include "protocol/metrics_server.h"
 
 namespace bellows::elastic {
 
@@ -43,6 +44,8 @@ struct RunOptions {
   double kill_wait_seconds = 5;
   std::pair<std::uint16_t, std::uint16_t> ports{0, 0};  // 0-0: any
   std::string events;                                   // file to which events are appended, or ""
+  std::optional<protocol::MetricsAddress> metrics;      // where Prometheus asks
+  std::string metrics_file;                             // ... or what it reads, or ""
   std::string agent;                                    // path of bellows-agent
   std::string broker;                                   // of bellows-broker
 };

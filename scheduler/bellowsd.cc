@@ -36,7 +36,10 @@ void serve(const std::string& file, const DaemonSettings& settings) {
   spdlog::info("bellowsd {} at {}:{}, policy {}{}", BELLOWS_VERSION, settings.listen, daemon.port(),
                settings.policy, settings.dry_run ? ", dry run" : "");
   asio::signal_set ends(io, SIGTERM, SIGINT), hangup(io, SIGHUP);
-  ends.async_wait([&](const boost::system::error_code&, int) { io.stop(); });
+  ends.async_wait([&](const boost::system::error_code&, int) {
+    daemon.end();
+    io.stop();
+  });
   std::function<void()> await_hangup = [&] {
     hangup.async_wait([&](const boost::system::error_code& failed, int) {
       if (failed) return;

@@ -207,6 +207,8 @@ void Care::report(const Outlook& seen, const View& view) {
   job.samples_per_second = view.run.samples_per_second;
   job.work_left = view.run.samples_left;
   job.ranks = view.run.ranks;
+  job.step = view.run.step;
+  job.live = view.run.live;
   desk_.guidance.publish(job);
 }
 

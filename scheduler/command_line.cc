@@ -23,7 +23,8 @@ namespace {
 constexpr std::int64_t kMostRanks = 100'000;
 constexpr const char* kDefaultWait = "60";
 constexpr double kLongestWait = 86'400;
-const std::string kCommands = "status, events, resize, leave or jobs";
+constexpr double kShortestInterval = 0.2, kLongestInterval = 3600;
+const std::string kCommands = "status, events, top, resize, leave, jobs or picture";
 
 std::optional<std::int64_t> whole_number(std::string_view text) {
   std::int64_t value = 0;
@@ -109,14 +110,23 @@ po::options_description options_of(What what) {
   auto add = options.add_options();
   add("help", "");
   add("version", "");
-  add("job", po::value<std::string>());
-  add("socket", po::value<std::string>());
+  if (what == What::top) {
+    add("job", po::value<std::vector<std::string>>());
+    add("socket", po::value<std::vector<std::string>>());
+    add("interval", po::value<std::string>());
+    add("once", "");
+    add("all", "");
+  } else {
+    add("job", po::value<std::string>());
+    add("socket", po::value<std::string>());
+  }
   if (what != What::leave && what != What::help) add("json", "");
   if (what == What::events) {
     add("follow", "");
     add("since", po::value<std::string>());
     add("file", po::value<std::string>());
   }
+  if (what == What::picture) add("output", po::value<std::string>());
   if (what == What::resize) {
     add("on", po::value<std::string>());
     add("nodes", po::value<std::string>());
@@ -178,6 +188,8 @@ What command_named(const std::string& name) {
   if (name == "resize") return What::resize;
   if (name == "leave") return What::leave;
   if (name == "jobs") return What::jobs;
+  if (name == "top") return What::top;
+  if (name == "picture") return What::picture;
   throw UsageError("unknown command '" + name + "': must be " + kCommands);
 }
 
@@ -289,6 +301,52 @@ void take_events(Command& command, const po::variables_map& values) {
   }
 }
 
+void take_top(Command& command, const po::variables_map& values) {
+  command.json = values.contains("json");
+  command.once = values.contains("once");
+  command.everybody = values.contains("all");
+  if (values.contains("job")) {
+    for (const std::string& list : values["job"].as<std::vector<std::string>>()) {
+      for (const std::string& name : items(list)) {
+        if (!protocol::is_job_name(name)) {
+          throw UsageError("--job=" + list + ": must be jobs' names, like 4711 or local-123");
+        }
+        command.jobs.push_back(name);
+      }
+    }
+  }
+  if (values.contains("socket")) {
+    command.sockets = values["socket"].as<std::vector<std::string>>();
+  }
+  if (command.everybody && (!command.jobs.empty() || !command.sockets.empty())) {
+    throw UsageError("--all shows all that bellowsd knows: no --job, --socket");
+  }
+  if (!values.contains("interval")) return;
+  const std::string said = text(values, "interval");
+  double seconds = 0;
+  const auto [after, failed] = std::from_chars(said.data(), said.data() + said.size(), seconds);
+  if (failed != std::errc() || after != said.data() + said.size() ||
+      !(seconds >= kShortestInterval && seconds <= kLongestInterval)) {
+    throw UsageError("--interval=" + said + ": must be from 0.2 to 3600 seconds");
+  }
+  command.interval = std::chrono::milliseconds(std::llround(seconds * 1000));
+}
+
+void take_picture(Command& command, const Parsed& parsed) {
+  if (command.job || command.socket) {
+    throw UsageError("picture reads files that bellowsd has written: no --job, --socket");
+  }
+  command.json = parsed.values.contains("json");
+  command.files = parsed.others;
+  if (command.files.empty()) {
+    throw UsageError("picture takes files that bellowsd has written (event-file)");
+  }
+  if (parsed.values.contains("output")) command.output = text(parsed.values, "output");
+  if (command.json && !command.output.empty()) {
+    throw UsageError("--json goes to standard output: no --output");
+  }
+}
+
 Command parse_arguments(std::vector<std::string> arguments) {
   Command command;
   const std::size_t at = command_at(arguments);
@@ -299,6 +357,8 @@ Command parse_arguments(std::vector<std::string> arguments) {
   // Boost would take the next argument for its value: "resize --wait 4".
   if (command.what == What::resize || command.what == What::leave)
     std::ranges::replace(arguments, std::string("--wait"), std::string("--wait=") + kDefaultWait);
+  if (command.what == What::picture)
+    std::ranges::replace(arguments, std::string("-o"), std::string("--output"));
   const bool named = command.what != What::help;
   const Parsed parsed = parse(command.what, arguments);
   const auto is_help = [](const std::string& other) { return other == "-h"; };
@@ -313,10 +373,19 @@ Command parse_arguments(std::vector<std::string> arguments) {
   for (const std::string& other : parsed.others) {
     const bool number = other.size() > 1 && std::isdigit(static_cast<unsigned char>(other[1])) != 0;
     if (other.starts_with('-') && !number) throw UsageError("unknown option " + other);
-    if (command.what != What::resize) throw UsageError("unexpected argument '" + other + "'");
+    if (command.what != What::resize && command.what != What::picture)
+      throw UsageError("unexpected argument '" + other + "'");
   }
   if (!named) throw UsageError("no command: must be " + kCommands);
+  if (command.what == What::top) {
+    take_top(command, parsed.values);
+    return command;
+  }
   take_target(command, parsed.values);
+  if (command.what == What::picture) {
+    take_picture(command, parsed);
+    return command;
+  }
   if (command.what == What::jobs) {
     if (command.job || command.socket) throw UsageError("jobs lists all jobs: no --job, --socket");
     command.json = parsed.values.contains("json");
@@ -357,6 +426,10 @@ std::string help_text() {
          "       bellows [--job=JOB | --socket=PATH] leave --ranks=R[,R…] | --nodes=NODE[,NODE…]\n"
          "                                                 [--wait[=SECONDS]]\n"
          "       bellows jobs [--json]\n"
+         "       bellows top [--job=JOB[,JOB…] | --socket=PATH | --all] [--interval=SECONDS] "
+         "[--once]\n"
+         "                                                  [--json]\n"
+         "       bellows picture FILE… [-o FILE | --json]\n"
          "       bellows --help | --version\n"
          "\n"
          "Talks to a running job of bellows-run --elastic that was started on this machine.\n"
@@ -368,6 +441,9 @@ std::string help_text() {
          "            or these (+NODES: these more, -NODES: these fewer), and ranks on them\n"
          "  leave     lets these ranks, or all ranks of these nodes, go\n"
          "  jobs      the elastic jobs that bellowsd knows, and what it has decided lately\n"
+         "  top       your jobs, shown anew every 2 seconds: size, progress, speed, last event\n"
+         "  picture   who had which nodes when, as a page for a browser, from what bellowsd has "
+         "written\n"
          "\n"
          "  --job=JOB         the job [$SLURM_JOB_ID, else the only one there is]\n"
          "  --socket=PATH     its control socket\n"
@@ -377,6 +453,10 @@ std::string help_text() {
          "  --file=FILE       what bellows-run --events=FILE has written\n"
          "  --on=NODES        where to start the new ranks\n"
          "  --operator        with --nodes: another user's job, through bellowsd\n"
+         "  --all             top: other users' jobs that bellowsd knows, too\n"
+         "  --interval=SECONDS, --once\n"
+         "                    top: between two looks; look once and end\n"
+         "  -o FILE           picture: where the page goes [standard output]\n"
          "  --wait=SECONDS    for the change to be complete; 0: do not wait [60]\n"
          "\n"
          "Exit status: 0 granted, 1 refused or not complete in time, 2 wrong use, 3 no such job.\n";

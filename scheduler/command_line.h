@@ -18,11 +18,17 @@ class UsageError : public std::runtime_error {
 };
 
 struct Command {
-  enum class What { help, version, status, events, resize, leave, jobs };
+  enum class What { help, version, status, events, resize, leave, jobs, top, picture };
 
   What what = What::help;
-  std::optional<std::string> job;     // a job's name
-  std::optional<std::string> socket;  // or a control socket; else the only job there is
+  std::optional<std::string> job;          // a job's name
+  std::optional<std::string> socket;       // or a control socket; else the only job there is
+  std::vector<std::string> jobs, sockets;  // top: of several; neither: all there are
+  bool everybody = false;                  // ... and other users' that bellowsd knows
+  bool once = false;
+  std::chrono::milliseconds interval{2'000};
+  std::vector<std::string> files;  // picture: of bellowsd's events
+  std::string output;              // ... "" or -: standard output
   bool json = false;
   bool to_broker = false;             // the request is bellows-broker's, not bellows-run's
   bool as_operator = false;           // and goes through bellowsd, to any user's job

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "scheduler/control_command.h"
 
+#include <unistd.h>
+
 #include <boost/json.hpp>
 
 #include "config.h"
@@ -10,8 +12,10 @@
 #include "scheduler/daemon_client.h"
 #include "scheduler/event_command.h"
 #include "scheduler/jobs.h"
+#include "scheduler/picture_command.h"
 #include "scheduler/remote.h"
 #include "scheduler/status_text.h"
+#include "scheduler/top_command.h"
 
 namespace bellows::scheduler {
 using protocol::Message;
@@ -158,6 +162,16 @@ int ask(const Command& command, const std::vector<std::string>& arguments, std::
   }
 }
 
+// A single job that neither this machine nor bellowsd knows is asked where its script runs.
+int top(const Command& command, const std::vector<std::string>& arguments, std::ostream& out) {
+  if (command.jobs.size() == 1 && access(daemon_configuration().c_str(), F_OK) != 0) {
+    Command one = command;
+    one.job = command.jobs[0];
+    socket_of(one, arguments);
+  }
+  return show_top(command, out);
+}
+
 int guarded(const std::vector<std::string>& arguments, std::ostream& out, std::ostream& err) {
   try {
     const Command command = parse_command(arguments);
@@ -167,6 +181,10 @@ int guarded(const std::vector<std::string>& arguments, std::ostream& out, std::o
       out << "bellows " BELLOWS_VERSION "\n";
     } else if (command.what == What::jobs) {
       return ask_for_jobs(command, out);
+    } else if (command.what == What::top) {
+      return top(command, arguments, out);
+    } else if (command.what == What::picture) {
+      return show_picture(command, out, err);
     } else if (command.file) {
       return show_event_file(command, out, err);
     } else if (command.as_operator) {

@@ -56,7 +56,10 @@ Daemon::Daemon(asio::io_context& io, DaemonSettings settings, Cluster& cluster,
       policy_(make_cluster_policy(settings_.policy, settings_.policy_arguments)),
       acceptor_(listen(io, settings_)),
       timer_(io),
-      accept_timer_(io) {
+      accept_timer_(io),
+      metrics_timer_(io) {
+  open_events(settings_.event_file);
+  open_metrics();
   accept();
   look_soon();
 }
@@ -70,7 +73,14 @@ std::uint16_t Daemon::port() const { return acceptor_.local_endpoint().port(); }
 
 void Daemon::configure(DaemonSettings settings) {
   policy_ = make_cluster_policy(settings.policy, settings.policy_arguments);
+  settings.metrics = settings_.metrics;  // as the address
   settings_ = std::move(settings);
+  try {
+    open_events(settings_.event_file);
+  } catch (const std::runtime_error& failed) {
+    spdlog::error("{}; events go on where they went", failed.what());
+  }
+  await_metrics();
   look_soon();
 }
 
@@ -96,6 +106,7 @@ void Daemon::accept() {
 void Daemon::greet(tcp::socket socket) {
   boost::system::error_code ignored;
   socket.set_option(asio::socket_base::keep_alive(true), ignored);
+  ++counts_.connections;
   const SessionId id = next_session_++;
   Session& session = sessions_[id];
   session.channel = protocol::Channel::over(std::move(socket));
@@ -166,7 +177,12 @@ void Daemon::take_report(SessionId id, const Message& message) {
   session.job = job.id;
   known.session = id;
   known.heard = Clock::now();
-  if (message.head.contains("done")) known.done = message.number("done");
+  ++counts_.reports;
+  if (message.head.contains("done")) {
+    const std::int64_t done = message.number("done");
+    if (known.order != 0 && done == known.order && known.done != done) ++counts_.orders_done;
+    known.done = done;
+  }
   known.job = std::move(job);
   if (news) look_soon();
 }
@@ -202,6 +218,8 @@ void Daemon::hand_on(SessionId id, const Message& message) {
   forward.head["number"] = number;
   forward.head["user"] = user;
   forward.head["request"] = message.head;
+  ++counts_.requests;
+  event_file_.write("request", {{"job", found->first}, {"by", user}, {"request", message.head}});
   note(found->first, "a request of user " + std::to_string(user));
   send(found->second.session, forward);
 }
@@ -212,6 +230,9 @@ void Daemon::take_answer(SessionId id, const Message& message) {
   if (sessions_.at(id).job != found->second.job) throw std::runtime_error("not asked");
   Message answer;
   answer.head = message.object("answer");
+  const bool granted = answer.type() == "done";
+  ++(granted ? counts_.granted : counts_.refused);
+  event_file_.write("answer", {{"job", found->second.job}, {"granted", granted}});
   const SessionId asker = found->second.asker;
   requests_.erase(found);
   send(asker, answer);
@@ -239,6 +260,7 @@ void Daemon::drop(SessionId id, const std::string& why) {
   const std::shared_ptr<protocol::Channel> channel = found->second.channel;
   if (found->second.job) spdlog::info("job {}: {}", *found->second.job, why);
   const std::optional<JobId> job = found->second.job;
+  ++counts_.dropped;
   sessions_.erase(found);
   channel->close();
   if (!job || !jobs_.contains(*job) || jobs_.at(*job).session != id) return;
@@ -293,12 +315,14 @@ void Daemon::look() {
   looking_ = true;
   asio::post(worker_, [this] {
     Look seen;
+    const auto begun = Clock::now();
     try {
       seen.jobs = cluster_.jobs();
       seen.nodes = cluster_.nodes();
     } catch (const std::exception& failed) {
       seen.failure = failed.what();
     }
+    seen.seconds = std::chrono::duration<double>(Clock::now() - begun).count();
     asio::post(io_, [this, result = std::move(seen)]() mutable { take_look(std::move(result)); });
   });
 }
@@ -318,11 +342,14 @@ void Daemon::take_look(Look seen) {
   if (ok) {
     const std::size_t jobs = seen.jobs.size(), nodes = seen.nodes.size();
     verify(seen);
-    decide_all(std::move(seen));
+    nodes_ = seen.nodes;
+    decide_all(seen);
     const std::chrono::duration<double> took = Clock::now() - last_look_;
+    watch_look(seen, took.count());
     spdlog::debug("decided on {} elastic jobs, with {} jobs and {} nodes in all: {:.4f} s",
                   jobs_.size(), jobs, nodes, took.count());
   }
+  if (!ok) ++counts_.failed_looks;
   next_look_ = Clock::now() + settings_.interval;
   timer_.expires_at(*next_look_);
   timer_.async_wait([this](const boost::system::error_code& failed) {
@@ -369,7 +396,7 @@ void Daemon::verify(const Look& seen) {
   for (const SessionId liar : liars) drop(liar, "it reports another user's job");
 }
 
-void Daemon::decide_all(Look seen) {
+void Daemon::decide_all(const Look& seen) {
   const auto now = Clock::now();
   std::vector<ElasticJob> elastic;
   for (auto& [id, known] : jobs_) {
@@ -383,7 +410,8 @@ void Daemon::decide_all(Look seen) {
     }
     elastic.push_back(std::move(job));
   }
-  const Surroundings around = surroundings_of(std::move(elastic), seen.jobs, std::move(seen.nodes));
+  const Surroundings around = surroundings_of(std::move(elastic), seen.jobs, seen.nodes);
+  pending_ = around.pending.size();
   for (const auto& [id, decision] : decide(*policy_, around)) order(jobs_.at(id), decision);
 }
 
@@ -399,8 +427,12 @@ void Daemon::order(Known& known, const Decision& decision) {
       fmt::format("{}{}: {}", settings_.dry_run ? "would " : "", what, decision.why);
   const bool said = !events_.empty() && events_.back().job == known.job.id &&
                     events_.back().text == text && settings_.dry_run;
-  if (!said) note(known.job.id, text);
+  if (!said) {
+    note(known.job.id, text);
+    count_decision(known.job.id, decision);
+  }
   if (settings_.dry_run) return;
+  ++counts_.orders;
   known.order = next_number_++;
   known.ordered = decision;
   known.ordered_at = Clock::now();

@@ -29,8 +29,11 @@
 
 #include "protocol/channel.h"
 #include "protocol/credential.h"
+#include "protocol/metrics_server.h"
 #include "scheduler/cluster.h"
 #include "scheduler/cluster_policy.h"
+#include "scheduler/daemon_events.h"
+#include "scheduler/daemon_metrics.h"
 #include "scheduler/daemon_settings.h"
 #include "scheduler/elastic_job.h"
 
@@ -50,6 +53,8 @@ class Daemon {
   std::uint16_t port() const;
   /// Takes over new settings, but for the address.
   void configure(DaemonSettings settings);
+  /// Writes what is to be written at the end.
+  void end();
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -59,6 +64,7 @@ class Daemon {
     std::vector<JobView> jobs;
     std::vector<NodeView> nodes;
     std::string failure;
+    double seconds = 0;  // that it took
   };
   struct Session {
     std::shared_ptr<protocol::Channel> channel;
@@ -103,9 +109,18 @@ class Daemon {
   void look();
   void take_look(Look seen);
   void verify(const Look& seen);
-  void decide_all(Look seen);
+  void decide_all(const Look& seen);
   void order(Known& known, const Decision& decision);
   void note(JobId job, const std::string& text);
+
+  // daemon_watch.cc: what others can see of it.
+  void open_metrics();
+  void write_metrics();
+  void await_metrics();
+  std::string metrics_text() const;
+  void open_events(const std::string& path);
+  void count_decision(JobId job, const Decision& decision);
+  void watch_look(const Look& seen, double decision_seconds);
 
   boost::asio::io_context& io_;
   DaemonSettings settings_;
@@ -120,6 +135,13 @@ class Daemon {
   std::map<std::int64_t, Request> requests_;
   std::int64_t next_number_ = 1;  // of orders and requests
   std::deque<Event> events_;
+  DaemonEvents event_file_;
+  DaemonCounts counts_;
+  std::vector<NodeView> nodes_;  // as last seen
+  std::size_t pending_ = 0;
+  std::unique_ptr<protocol::MetricsServer> metrics_server_;
+  boost::asio::steady_timer metrics_timer_;
+  bool metrics_failed_ = false;  // and was said so
   bool looking_ = false;
   std::optional<Clock::time_point> next_look_;
   Clock::time_point last_look_;

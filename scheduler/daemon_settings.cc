@@ -21,7 +21,7 @@ namespace po = boost::program_options;
 namespace {
 
 struct Raw {
-  std::string address, users, operators, level;
+  std::string address, users, operators, metrics;
   double interval = 0, pause = 0, forget = 0;
 };
 
@@ -48,7 +48,13 @@ po::options_description description(DaemonSettings& settings, Raw& raw) {
       "dry-run", po::value(&settings.dry_run)->default_value(false, "false"),
       "true: decide and log, but order nothing")(
       "log-level", po::value(&settings.log_level)->default_value("info"),
-      "debug, info, warning or error");
+      "debug, info, warning or error")(
+      "event-file", po::value(&settings.event_file)->default_value(""),
+      "append a line of JSON for each event, for `bellows picture`")(
+      "metrics", po::value(&raw.metrics)->default_value(""),
+      "[ADDRESS:]PORT: answer Prometheus there, at /metrics")(
+      "metrics-file", po::value(&settings.metrics_file)->default_value(""),
+      "write the same to a file every 5 seconds, for the textfile collector");
   return all;
 }
 
@@ -116,6 +122,11 @@ DaemonSettings parse_daemon_settings(std::istream& lines, const std::string& sou
     settings.forget = duration(raw.forget, 1, 86400, "forget");
     make_cluster_policy(settings.policy, settings.policy_arguments);
     const std::set<std::string> levels{"debug", "info", "warning", "error"};
+    try {
+      if (!raw.metrics.empty()) settings.metrics = protocol::MetricsAddress::parse(raw.metrics);
+    } catch (const std::invalid_argument& wrong) {
+      throw SettingsError(std::string("metrics: ") + wrong.what());
+    }
     if (!levels.contains(settings.log_level)) {
       throw SettingsError("log-level: must be debug, info, warning or error, not '" +
                           settings.log_level + "'");

@@ -5,9 +5,12 @@
 #include <chrono>
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
+
+#include "protocol/metrics_server.h"
 
 namespace bellows::scheduler {
 
@@ -31,6 +34,9 @@ struct DaemonSettings {
   std::chrono::milliseconds forget{60'000};    // after which a job that is not heard of is left out
   bool dry_run = false;                        // decide and log, order nothing
   std::string log_level = "info";
+  std::string event_file;                           // to which events are appended; "": none
+  std::optional<protocol::MetricsAddress> metrics;  // where Prometheus asks
+  std::string metrics_file;                         // ... or what it reads; "": none
 };
 
 /// $BELLOWSD_CONFIG, else kDaemonConfiguration.

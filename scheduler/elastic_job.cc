@@ -16,6 +16,7 @@ using protocol::kMostNodes;
 constexpr std::size_t kMostSpeeds = 1000;
 constexpr std::size_t kMostPlaces = 64;
 constexpr std::size_t kLongestName = 256;
+constexpr std::size_t kLongestEvent = 512;  // bytes; the rest of its text is cut off
 
 double seconds_since_1970(Time time) {
   return std::chrono::duration<double>(time.time_since_epoch()).count();
@@ -90,6 +91,37 @@ std::vector<ElasticPlace> places_in(const json::array& array) {
   return places;
 }
 
+json::object to_json(const LiveView& live) {
+  json::object object{{"state", live.state}, {"epoch", live.epoch}};
+  if (live.batch) object["batch"] = *live.batch;
+  if (live.learning_rate) object["learning_rate"] = *live.learning_rate;
+  if (live.efficiency) object["efficiency"] = *live.efficiency;
+  if (!live.event_kind.empty()) {
+    object["event"] = json::object{
+        {"time", live.event_time}, {"kind", live.event_kind}, {"text", live.event_text}};
+  }
+  return object;
+}
+
+LiveView live_from(const json::object& object) {
+  Message message;
+  message.head = object;
+  LiveView live;
+  live.state = short_text(message, "state");
+  live.epoch = number_in(message, "epoch", 0, INT64_MAX);
+  if (object.contains("batch")) live.batch = number_in(message, "batch", 0, INT64_MAX);
+  if (object.contains("learning_rate")) live.learning_rate = real_in(message, "learning_rate");
+  if (object.contains("efficiency")) live.efficiency = real_in(message, "efficiency");
+  if (object.contains("event")) {
+    Message event;
+    event.head = message.object("event");
+    live.event_time = real_in(event, "time");
+    live.event_kind = short_text(event, "kind");
+    live.event_text = event.text("text").substr(0, kLongestEvent);
+  }
+  return live;
+}
+
 }  // namespace
 
 Message report_of(const ElasticJob& job) {
@@ -125,6 +157,7 @@ Message report_of(const ElasticJob& job) {
   head["samples_per_second"] = job.samples_per_second;
   head["ranks"] = job.ranks;
   head["training_step"] = job.step;
+  if (job.live) head["live"] = to_json(*job.live);
   return report;
 }
 
@@ -163,6 +196,7 @@ ElasticJob job_of(const Message& report) {
   job.samples_per_second = real_in(report, "samples_per_second");
   job.ranks = static_cast<int>(number_in(report, "ranks", 0, INT32_MAX));
   job.step = number_in(report, "training_step", 0, INT64_MAX);
+  if (report.head.contains("live")) job.live = live_from(report.object("live"));
   return job;
 }
 

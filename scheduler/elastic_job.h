@@ -22,6 +22,18 @@ struct ElasticPlace {
   bool operator==(const ElasticPlace&) const = default;
 };
 
+/// What bellows-run says of a training, for those who watch: nothing is decided on it.
+struct LiveView {
+  std::string state;  // starting, steady, changing, ending, reattaching
+  std::int64_t epoch = 0;
+  std::optional<std::int64_t> batch;    // samples of a step
+  std::optional<double> learning_rate;  // of the last step
+  std::optional<double> efficiency;     // speed per rank over the best one seen, 0 to 1
+  double event_time = 0;                // of the last event, Unix time
+  std::string event_kind, event_text;   // "" for none
+  bool operator==(const LiveView&) const = default;
+};
+
 struct ElasticJob {
   JobId id = 0;            // of its base
   std::uint32_t user = 0;  // uid; from the credential, never from the report
@@ -41,6 +53,7 @@ struct ElasticJob {
   double samples_per_second = 0;
   int ranks = 0;
   std::int64_t step = 0;
+  std::optional<LiveView> live;  // of a broker that tells it
 
   /// A change is under way: it is left alone until that is done.
   bool busy() const { return !going.empty() || coming > 0; }

@@ -4,14 +4,15 @@
 MANPAGES += docs/man/bellows.1
 $(call library,scheduler,$(addprefix scheduler/,control_client.cc jobs.cc command_line.cc \
   status_text.cc control_command.cc event_command.cc event_file.cc since.cc node_list.cc size_request.cc remote.cc daemon_client.cc \
-  daemon_settings.cc cluster_policy.cc speed_model.cc policy.cc))
+  daemon_settings.cc cluster_policy.cc speed_model.cc policy.cc \
+  live_job.cc live_jobs.cc live_text.cc screen.cc top_command.cc picture_log.cc gnuplot.cc picture_page.cc picture_command.cc))
 scheduler_LIBS = $(BOOST_LIBS) $(OPENSSL_LIBS) $(MUNGE_LIBS)
 $(call program,bellows,scheduler/bellows.cc,scheduler protocol,$(scheduler_LIBS))
 
 # What needs no Slurm of the broker, and its tests neither.
 $(call library,broker,$(addprefix scheduler/,holdings.cc brick_script.cc desk.cc offers.cc resize.cc run_client.cc care.cc broker.cc \
   simulated_cluster.cc elastic_job.cc guidance.cc daemon_link.cc))
-$(call library,daemon,$(addprefix scheduler/,sharing.cc daemon.cc))
+$(call library,daemon,$(addprefix scheduler/,sharing.cc occupancy.cc daemon_events.cc daemon_metrics.cc daemon_watch.cc daemon.cc))
 ifeq ($(BROKER),yes)
 slurm_cluster_SOURCES := scheduler/slurm_cluster.cc scheduler/slurm_views.cc
 $(call program,bellows-broker,scheduler/bellows_broker.cc $(slurm_cluster_SOURCES),\

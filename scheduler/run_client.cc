@@ -22,6 +22,28 @@ T member(const json::object& object, const char* name) {
   return json::value_to<T>(object.at(name));
 }
 
+// What is absent is not known there.
+LiveView live_view(const json::object& head) {
+  LiveView live;
+  live.state = member<std::string>(head, "state");
+  const auto real = [&](const char* name) -> std::optional<double> {
+    const json::value* value = head.if_contains(name);
+    return value != nullptr && value->is_number() ? std::optional(value->to_number<double>())
+                                                  : std::nullopt;
+  };
+  live.epoch = static_cast<std::int64_t>(real("epoch").value_or(0));
+  if (const auto batch = real("batch")) live.batch = static_cast<std::int64_t>(*batch);
+  live.learning_rate = real("learning_rate");
+  live.efficiency = real("efficiency");
+  const json::value* events = head.if_contains("events");
+  if (events == nullptr || !events->is_array() || events->get_array().empty()) return live;
+  const json::object& last = events->get_array().back().as_object();
+  live.event_time = last.at("time").to_number<double>();
+  live.event_kind = member<std::string>(last, "kind");
+  live.event_text = member<std::string>(last, "text");
+  return live;
+}
+
 class SocketRunClient final : public RunClient {
  public:
   explicit SocketRunClient(const std::string& socket) : client_(socket) {}
@@ -40,6 +62,8 @@ class SocketRunClient final : public RunClient {
       if (const json::value* left = head.if_contains("samples_left")) {
         status.samples_left = left->to_number<double>();
       }
+      if (head.contains("step")) status.step = answer.number("step");
+      status.live = live_view(head);
       status.start_timeout = Seconds(head.at("start_timeout").to_number<double>());
       for (const json::value& value : answer.array("allocation")) {
         const json::object& node = value.as_object();

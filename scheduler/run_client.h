@@ -12,6 +12,7 @@
 
 #include "protocol/job_event.h"
 #include "scheduler/cluster.h"
+#include "scheduler/elastic_job.h"
 
 namespace bellows::scheduler {
 
@@ -30,6 +31,8 @@ struct RunStatus {
   int ranks_per_node = 1;
   double samples_per_second = 0;
   std::optional<double> samples_left;  // to the end of the run, where the program knows
+  std::int64_t step = 0;
+  LiveView live;
   Seconds start_timeout{60};
   std::vector<RunNode> nodes;  // in the order in which they came
 };

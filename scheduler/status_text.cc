@@ -230,15 +230,20 @@ std::string event_line(const protocol::JobEvent& event) {
 std::string printable(std::string_view text) {
   static constexpr char kHex[] = "0123456789abcdef";
   std::string line;
+  unsigned char before = 0;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (c == '\\') {
+    if (before == 0xC2 && byte < 0xA0) {  // U+0080 to U+009F: control characters as well
+      line.pop_back();
+      line += std::string("\\xc2\\x") + kHex[byte >> 4] + kHex[byte & 15];
+    } else if (c == '\\') {
       line += "\\\\";
     } else if (byte < 0x20 || byte == 0x7F) {
       line += std::string("\\x") + kHex[byte >> 4] + kHex[byte & 15];
     } else {
       line += c;
     }
+    before = byte;
   }
   return line;
 }

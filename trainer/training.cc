@@ -209,7 +209,7 @@ void Training::step(Stepper& stepper) {
   control_ = result.control;
   course_.stopping = course_.stopping || result.stop;
   course_.ending = course_.ending || (result.control & kEnd) != 0;
-  tell_progress();
+  tell_progress(result);
 }
 
 void Training::do_what_is_due() {
@@ -219,10 +219,11 @@ void Training::do_what_is_due() {
   course_.settled_step = state_.step;
 }
 
-void Training::tell_progress() {
+void Training::tell_progress(const StepResult& result) {
   if (seconds_since(told_) < 1) return;
   told_ = Clock::now();
-  world_.report({state_.step, report_.world_speed(), report_.samples_left(state_)});
+  world_.report({state_.step, report_.world_speed(), report_.samples_left(state_),
+                 static_cast<std::int64_t>(result.samples), result.rate});
 }
 
 Outcome Training::run() {

@@ -59,7 +59,7 @@ class Training {
   Outcome finish();
   Outcome stop();
   void read_checkpoint(std::string& from);
-  void tell_progress();
+  void tell_progress(const StepResult& result);
 
   const Options& options_;
   const Dataset& dataset_;

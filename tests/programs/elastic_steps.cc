@@ -47,6 +47,7 @@ constexpr const char* kUsage = R"(usage: elastic_steps [--option VALUE]…
   --work MS      time that a step's work takes on each rank (0)
   --while FILE   ... as long as FILE exists, and no time after that: a test ends the job soon
   --end FILE     end, before all steps are done, after one in which rank 0 has found FILE
+  --speed N      samples/s to report, of all ranks together (0)
   --record FILE  append a line of JSON for each share, commit and adopted state
 )";
 
@@ -56,6 +57,7 @@ struct Options {
   std::int64_t batch = 64;
   std::int64_t buckets = 2;
   std::int64_t work = 0;
+  std::int64_t speed = 0;
   std::string while_there;  // how long steps take has no part in their result
   std::string end_when;
   std::string record;
@@ -242,7 +244,10 @@ void Program::run() {
       in_step = true;
       if (!state_.ending && state_.step < options_.steps) {
         wanted = step(world);
-        world.report({state_.step, 0});
+        world.report({.step = state_.step,
+                      .samples_per_second = static_cast<double>(options_.speed),
+                      .batch = options_.batch,
+                      .learning_rate = 0.125});
       } else {
         finish(world);
         done = true;
@@ -287,6 +292,8 @@ Options parse(int argc, char** argv) {
       options.buckets = number(argv[i], value, 1);
     } else if (name == "--work") {
       options.work = number(argv[i], value, 0);
+    } else if (name == "--speed") {
+      options.speed = number(argv[i], value, 0);
     } else if (name == "--while") {
       options.while_there = value;
     } else if (name == "--end") {

@@ -401,11 +401,30 @@ TEST(Report, SurvivesTheWay) {
   one.samples_per_second = 12.25;
   one.ranks = 8;
   one.step = 77;
+  one.live = LiveView{"steady", 3, 64, 0.125, 0.75, 1e9, "join", "world 3"};
   const ElasticJob again = job_of(report_of(one));
   EXPECT_EQ(report_of(again).head, report_of(one).head);
   EXPECT_EQ(again.places, one.places);
   EXPECT_EQ(again.held, one.held);
   EXPECT_EQ(again.going, one.going);
+  EXPECT_EQ(again.live, one.live);
+}
+
+// Brokers of an older version do not tell it.
+TEST(Report, NeedsNothingForThoseWhoWatch) {
+  ElasticJob one;
+  one.id = 7;
+  one.held = {"n1"};
+  EXPECT_EQ(job_of(report_of(one)).live, std::nullopt);
+  one.live.emplace().event_kind = "join";
+  one.live->event_text = std::string(2000, 'x');
+  EXPECT_EQ(job_of(report_of(one)).live->event_text.size(), 512U);
+  Message bad = report_of(one);
+  for (const char* name : {"batch", "learning_rate", "efficiency", "epoch", "state", "event"}) {
+    bad = report_of(one);
+    bad.head["live"].as_object()[name] = boost::json::array{-1};
+    EXPECT_THROW(job_of(bad), protocol::ProtocolError) << name;
+  }
 }
 
 TEST(Report, WithSomethingWrongIsRefused) {

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file to which lines are appended, each by one call, so that a process that is killed leaves at
+// most one line that is not whole.
+#pragma once
+
+#include <string>
+
+#include "protocol/fd.h"
+
+namespace bellows::protocol {
+
+class LineFile {
+ public:
+  /// Lines go to this file from now on, which is made, with `mode`, if it is absent. Throws
+  /// std::runtime_error naming it and the reason: it is no regular file, say.
+  void open(const std::string& path, unsigned mode = 0666);
+  bool is_open() const { return file_.valid(); }
+  /// `line` without its end. Returns "" or why the file lacks it. After a line that was cut off
+  /// another one begins anew.
+  std::string append(const std::string& line);
+
+ private:
+  std::string path_;
+  Fd file_;
+  bool torn_ = false;  // its last line is not whole
+};
+
+}  // namespace bellows::protocol
