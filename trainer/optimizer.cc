@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "trainer/errors.h"
@@ -88,6 +89,14 @@ class Adam : public Optimizer {
     at::_foreach_add_(scale, epsilon_);
     at::_foreach_addcdiv_(parameters_, mean_, scale, -rate / (1 - std::pow(beta1_, t)));
   }
+
+  Preconditioner preconditioner(std::size_t parameter) const override {
+    return {
+        square_[parameter],
+        std::sqrt(1 - std::pow(beta2_, static_cast<double>(std::max<std::int64_t>(1, updates_)))),
+        epsilon_};
+  }
+  bool gradients_compare() const override { return updates_ >= 5; }
 
  private:
   double beta1_;

@@ -66,6 +66,7 @@ class Report {
   double done(const TrainingState& state) const;
   std::string eta(const TrainingState& state) const;
   std::string quality(const Sums& sums) const;
+  std::string adaptation(const TrainingState& state, const StepResult& result) const;
 
   const Options& options_;
   Course& course_;

@@ -3,8 +3,6 @@
 
 #include <vector>
 
-#include "trainer/schedule.h"
-
 namespace bellows::trainer {
 
 Stepper::Stepper(const PassContext& context, Team& team, ElasticWorld& world, Course& course,
@@ -14,13 +12,17 @@ Stepper::Stepper(const PassContext& context, Team& team, ElasticWorld& world, Co
       team_(team),
       world_(world),
       course_(course),
-      record_(record) {
+      record_(record),
+      plan_(plan_batch(context.options, context.state.adaptation.rank_batch, team.size())) {
   const Options& options = context.options;
-  if (options.logical_ranks > 0)
+  if (options.logical_ranks > 0) {
+    // How a part is worked through does not depend on the ranks either.
+    plan_ = with_passes(options, plan_.batch, static_cast<int>(options.logical_ranks));
     logical_.emplace(context, team);
-  else
-    reducer_.emplace(state_.parameters, team.backend(),
-                     static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
+    return;
+  }
+  reducer_.emplace(state_.parameters, team.backend(),
+                   static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
 }
 
 /// For --record-samples: what this rank looks at, part by part.
@@ -40,7 +42,7 @@ void Stepper::note_samples(Range batch) {
                  state_.sampler.samples(own)});
 }
 
-Sums Stepper::reduce(Range batch, std::vector<double>& words) {
+Sums Stepper::reduce(Range batch, std::vector<double>& words, double& squares) {
   state_.begin_step();
   reset_gradients(state_);
   const Range own = share(batch, team_.rank(), team_.size());
@@ -50,24 +52,55 @@ Sums Stepper::reduce(Range batch, std::vector<double>& words) {
       static_cast<double>(batch.size()) * static_cast<double>(context_.dataset.shape().targets());
   std::optional<Pending> counters;
   torch::Tensor all;
+  std::optional<Pending> norms;
   run_passes(context_, state_.sampler.samples(idle ? Range{batch.begin, batch.begin + 1} : own),
-             idle ? 0 : 1 / targets, [&](const Sums& sums) {
+             plan_.micro_batch, idle ? 0 : 1 / targets, [&](const Sums& sums) {
                const Sums counted = idle ? Sums{} : sums;
                words.insert(words.end(), {counted.loss, counted.correct, counted.targets});
                all = torch::tensor(words, torch::kFloat64);
                counters.emplace(team_.sum(all));
-               reducer_->prepare();
+               reducer_->prepare([&] {
+                 if (state_.norms)
+                   norms.emplace(team_.sum(torch::tensor({state_.norms->sum()}, torch::kFloat64)));
+               });
              });
   counters->wait();
+  if (norms) squares = norms->wait().item<double>();
   const auto* word = all.const_data_ptr<double>();
   const std::size_t extra = words.size() - 3;
   words.assign(word, word + extra);
   return {word[extra], word[extra + 1], word[extra + 2]};
 }
 
-void Stepper::update(Range batch, StepResult& result) {
+std::optional<MicroGradients> Stepper::measure(Range batch, double squares) {
+  own_ = {};
+  const Optimizer& optimizer = *state_.optimizer;
+  if (!state_.norms || !optimizer.gradients_compare()) return std::nullopt;
+  const auto samples = static_cast<double>(batch.size());
+  const auto base = static_cast<double>(context_.options.batch);
+  const int parts =
+      logical_ ? static_cast<int>(logical_parts(context_.options, batch)) : team_.size();
+  const auto passes = static_cast<double>(
+      count_passes(static_cast<std::int64_t>(batch.size()), plan_.micro_batch, parts));
+  std::vector<torch::Tensor> gradients;
+  for (const auto& [name, parameter] : state_.parameters) gradients.push_back(parameter.grad());
+  const double square = inner_product(gradients, gradients, optimizer);
+  if (passes > 1 || logical_ || team_.size() > 1)
+    return MicroGradients{passes, squares, square, samples / base};
+  for (const torch::Tensor& gradient : gradients) own_.gradients.push_back(gradient.clone());
+  own_.batch = samples;
+  const PreviousGradient& before = state_.previous;
+  if (before.batch == 0) return std::nullopt;
+  return differenced(inner_product(before.gradients, before.gradients, optimizer), square,
+                     inner_product(before.gradients, gradients, optimizer), before.batch, samples,
+                     base);
+}
+
+void Stepper::update(Range batch, const AdaptedStep& adapted, StepResult& result) {
   const ElasticWorld::Update update(world_);
   state_.optimizer->step(result.rate);
+  state_.adaptation = adapted.after;
+  state_.previous = std::move(own_);
   ++state_.step;
   state_.samples += result.samples = batch.size();
   state_.pass_sums.add(result.sums);
@@ -79,18 +112,24 @@ void Stepper::update(Range batch, StepResult& result) {
 
 StepResult Stepper::step(unsigned control, bool stop_signal) {
   const Options& options = context_.options;
-  const Range batch = state_.sampler.next(static_cast<std::uint64_t>(options.batch));
+  const Range batch = state_.sampler.next(static_cast<std::uint64_t>(plan_.batch));
   note_samples(batch);
   std::vector<double> words{stop_signal ? 1.0 : 0.0,
                             team_.rank() == 0 ? static_cast<double>(control) : 0};
   StepResult result;
-  result.sums = logical_ ? logical_->step(batch, words) : reduce(batch, words);
+  double squares = 0;
+  result.sums = logical_ ? logical_->step(batch, plan_.micro_batch, words, squares)
+                         : reduce(batch, words, squares);
+  const std::optional<MicroGradients> measured = measure(batch, squares);
   result.stop = words[0] > 0;
   result.control = static_cast<unsigned>(words[1]);
   if (options.clip > 0) result.gradient_norm = clip_gradients(state_.parameters, options.clip);
-  result.rate =
-      learning_rate(options, state_.step, state_.sampler.position(), state_.sampler.size());
-  update(batch, result);
+  const AdaptedStep adapted = adapt(options, state_.adaptation, plan_, state_.sampler.position(),
+                                    state_.sampler.behind(batch), state_.sampler.size(), measured);
+  result.rate = adapted.rate;
+  result.scale = adapted.scale;
+  result.gain = adapted.gain;
+  update(batch, adapted, result);
   record_.commit(state_.step, course_.committed_epoch);
   return result;
 }

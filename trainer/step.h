@@ -31,6 +31,8 @@ struct StepResult {
   bool pass_ended = false;
   std::uint64_t samples = 0;
   double rate = 0;           // learning rate used
+  double scale = 1;          // batch, as planned, over the base batch
+  double gain = 1;           // steps of the base batch that this one was worth, as far as known
   double gradient_norm = 0;  // before clipping; 0 when not clipping
 };
 
@@ -50,8 +52,11 @@ class Stepper {
   void note_samples(Range batch);
   /// Forward and backward passes of this rank's share, with the sum over the ranks. Starts the sum
   /// of the counters between the last two passes, so that it costs no time of its own.
-  Sums reduce(Range batch, std::vector<double>& words);
-  void update(Range batch, StepResult& result);
+  Sums reduce(Range batch, std::vector<double>& words, double& squares);
+  /// What the passes of all ranks say of gradient noise, if anything; `squares` is summed over
+  /// them.
+  std::optional<MicroGradients> measure(Range batch, double squares);
+  void update(Range batch, const AdaptedStep& adapted, StepResult& result);
 
   PassContext context_;
   TrainingState& state_;
@@ -59,6 +64,8 @@ class Stepper {
   ElasticWorld& world_;
   Course& course_;
   SampleRecord& record_;
+  PreviousGradient own_;                    // becomes the state's with the update
+  BatchPlan plan_;                          // of every step in this world
   std::optional<GradientReducer> reducer_;  // one of the two
   std::optional<LogicalRanks> logical_;
 };

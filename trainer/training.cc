@@ -80,6 +80,8 @@ void Training::resume() {
   // Rank 0 reads; the others get the state as a rank that joins would.
   std::string from;
   together(team_, [&] { read_checkpoint(from); });
+  if (options_.batch_rule != "fixed" && state_.adaptation.rank_batch == 0)
+    state_.adaptation.rank_batch = default_rank_batch(options_, team_.size());
   from = team_.broadcast(from);
   replicate(state_, team_);
   {
@@ -92,9 +94,7 @@ void Training::resume() {
 }
 
 bool Training::reached_limit() const {
-  return course_.ending || (options_.steps > 0 && state_.step >= options_.steps) ||
-         (options_.passes > 0 &&
-          state_.sampler.position().pass >= static_cast<std::uint64_t>(options_.passes));
+  return course_.ending || limit_reached(options_, state_.standing(options_));
 }
 
 /// What only rank 0 can decide, since clocks differ.
