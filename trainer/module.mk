@@ -4,13 +4,14 @@
 MANPAGES += docs/man/bellows-train.1
 
 TRAINER_PLAIN := options dataset image_dataset idx fashion_mnist cifar10 hdf5_dataset text_dataset \
-  sampler sample_record schedule signals mathematics lr_rule batch_rule gradient_noise adaptation
+  sampler sample_record schedule signals mathematics lr_rule batch_rule gradient_noise adaptation \
+  throughput goodput
 TRAINER_TORCH := model mlp cnn resnet transformer dropout optimizer gradient_norm mpi_backend gradients device team \
   training_state flat_state saved_image state_transfer course batch passes logical_ranks evaluation snapshot step report \
   training elastic_training
 TORCH_OBJS += $(TRAINER_TORCH:%=$(O)/obj/trainer/%.o) $(O)/obj/trainer/bellows_train.o
 
-TRAINER_PLAIN_LIBS = $(HDF5_LIBS) $(BOOST_LIBS) $(ZLIB_LIBS) $(SPDLOG_LIBS)
+TRAINER_PLAIN_LIBS = $(HDF5_LIBS) $(BOOST_LIBS) $(ZLIB_LIBS) $(SPDLOG_LIBS) $(NLOPT_LIBS)
 TRAINER_LIBS = $(TORCH_LIBS) $(MPI_LIBS) $(TRAINER_PLAIN_LIBS) -ldl
 $(call library,trainer,$(patsubst %,trainer/%.cc,$(TRAINER_PLAIN) $(TRAINER_TORCH)))
 $(call program,bellows-train,trainer/bellows_train.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
