@@ -85,8 +85,8 @@ void Agent::beat() {
     if (failed || ended_) return;
     silence_.tick();
     if (!away_ && silence_.silent(channel_->last_heard())) {
-      lost_launcher("silent for more than " +
-                    std::to_string(static_cast<int>(settings_.silence_seconds)) + " s");
+      go_without_launcher("silent for more than " +
+                          std::to_string(static_cast<int>(settings_.silence_seconds)) + " s");
     }
     if (ended_) return;
     channel_->send(Message("ping"));
@@ -112,6 +112,7 @@ void Agent::await_signal() {
 }
 
 void Agent::receive(const Message& message) {
+  if (away_) launcher_goes_on();
   if (requests_.take(message)) return;
   const std::string_view type = message.type();
   if (type == "pong") return;
@@ -126,7 +127,9 @@ void Agent::receive(const Message& message) {
   } else if (type == "enter") {
     enter_world(message);
   } else if (type == "leave") {
-    dismiss(message);
+    tell_leavers(message, &Rank::dismissed);
+  } else if (type == "release") {
+    tell_leavers(message, &Rank::released);
   } else if (type == "kill") {
     kill_ranks(message);
   } else if (type == "forget") {

@@ -59,6 +59,7 @@ class Agent final : public HostUpcalls {
     bool stopped = false;                              // the launcher has told it to end
     bool elastic = false;                              // it uses ElasticWorld
     bool dismissed = false;                            // asked to leave
+    bool released = false;                             // ... and nobody needs its state any more
     bool ready = false;                                // can be taken into a world
     bool replacing = false;                            // loads its program anew
     std::uint32_t entered = 0, left = 0, trouble = 0;  // newest epochs, as it said
@@ -89,7 +90,7 @@ class Agent final : public HostUpcalls {
   void start_joiners(const protocol::Message& message);
   void enter_world(const protocol::Message& message);
   void send_place(Rank& rank, bool urgent);
-  void dismiss(const protocol::Message& message);
+  void tell_leavers(const protocol::Message& message, bool Rank::* told);
   void kill_ranks(const protocol::Message& message);
   void forget_worlds(const protocol::Message& message);
   void listen_to(std::uint64_t member, int fd);
@@ -99,8 +100,11 @@ class Agent final : public HostUpcalls {
   // agent_gap.cc: the coordinator is lost, and another may come.
   void talk_to_launcher();
   void lost_launcher(const std::string& why);
+  void go_without_launcher(const std::string& why);
   void seek_launcher();
   void launcher_answers(GreetingResult result);
+  void refused_by_launcher(const std::string& why);
+  void launcher_goes_on();
   void launcher_is_back(std::shared_ptr<protocol::Channel> channel);
   protocol::Message report_to_new_launcher(std::size_t failed) const;
 
@@ -161,7 +165,8 @@ class Agent final : public HostUpcalls {
   bool output_held_ = false;
   // Output that no coordinator has taken yet, for one that comes after it.
   std::deque<protocol::Message> output_kept_;
-  bool away_ = false;  // without a coordinator
+  bool away_ = false;     // without a coordinator
+  bool seeking_ = false;  // calls at its address
   SilenceWatch::Clock::time_point away_until_;
   std::string launcher_address_;
   bool ended_ = false;

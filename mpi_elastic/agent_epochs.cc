@@ -88,6 +88,7 @@ void Agent::enter_world(const Message& message) {
     const auto member = ranks_.find(spec.members[rank]);
     if (member == ranks_.end()) continue;  // it has ended meanwhile
     member->second.proc = {found->first, rank};
+    member->second.dismissed = member->second.released = false;  // or called back
     send_place(member->second, message.flag("urgent"));
   }
 }
@@ -108,12 +109,13 @@ void Agent::send_place(Rank& rank, bool urgent) {
   rank.control->send(order);
 }
 
-void Agent::dismiss(const Message& message) {
+// To leave, or that they may go: `told` remembers it for a process that replaces itself.
+void Agent::tell_leavers(const Message& message, bool Rank::* told) {
   for (const std::uint64_t member : members_of(message)) {
     const auto found = ranks_.find(member);
     if (found == ranks_.end()) continue;
-    found->second.dismissed = true;
-    if (found->second.control) found->second.control->send(Message("leave"));
+    found->second.*told = true;
+    if (found->second.control) found->second.control->send(Message(message.type()));
   }
 }
 
@@ -164,6 +166,7 @@ void Agent::heard_from(std::uint64_t member, const Message& message) {
     const auto world = worlds_.find(rank.proc.nspace);
     if (rank.dismissed) {
       rank.control->send(Message("leave"));
+      if (rank.released) rank.control->send(Message("release"));
     } else if (world != worlds_.end()) {
       send_place(rank, true);
     }

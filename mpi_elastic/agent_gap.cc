@@ -2,10 +2,15 @@
 // The time without a coordinator. The ranks of an elastic job do not need one until something
 // changes: they go on, what they write and how they end is kept, and the agent calls at the same
 // address until another bellows-run answers (`bellows-run --reattach`), or the grace is over.
+//
+// One that is silent may be stopped, as with a job that Slurm suspends (its companion jobs are not
+// suspended with it). When it is continued it does not know that it was away, and the connection is
+// as good as before: the agent keeps it until another bellows-run has answered.
 #include <spdlog/spdlog.h>
 
 #include <boost/json.hpp>
 #include <set>
+#include <utility>
 
 #include "mpi_elastic/agent.h"
 #include "mpi_elastic/node_report.h"
@@ -18,6 +23,7 @@ namespace {
 
 constexpr auto kOneTry = std::chrono::seconds(5);
 constexpr auto kBetweenTries = std::chrono::milliseconds(200);
+constexpr auto kBackFirst = std::chrono::seconds(5);  // for what is under way by the old connection
 
 }  // namespace
 
@@ -29,6 +35,10 @@ void Agent::talk_to_launcher() {
 void Agent::lost_launcher(const std::string& why) {
   if (ended_ || away_) return;
   channel_->close();
+  go_without_launcher(why);
+}
+
+void Agent::go_without_launcher(const std::string& why) {
   if (!job_.elastic || settings_.grace_seconds <= 0) {
     end(AgentExit::lost_coordinator, "lost bellows-run: " + why);
     return;
@@ -48,17 +58,21 @@ void Agent::seek_launcher() {
                     settings_.grace_seconds));
     return;
   }
+  if (std::exchange(seeking_, true)) return;  // the try of an earlier silence goes on
   greet_once(io_, settings_, launcher_address_, node_id_,
              std::min(away_until_, Clock::now() + kOneTry),
              [this](GreetingResult result) { launcher_answers(std::move(result)); });
 }
 
 void Agent::launcher_answers(GreetingResult result) {
+  seeking_ = false;
   if (ended_) return;
-  if (result.channel) {
+  if (!away_) {  // it has spoken by the connection that it had
+    if (result.channel) result.channel->close();
+  } else if (result.channel) {
     launcher_is_back(std::move(result.channel));
   } else if (result.proved) {  // (Others may have the port meanwhile.)
-    end(AgentExit::refused, "bellows-run refuses this agent: " + result.refused);
+    refused_by_launcher(result.refused);
   } else {
     return_timer_.expires_after(kBetweenTries);
     return_timer_.async_wait([this](const boost::system::error_code& failed) {
@@ -67,9 +81,32 @@ void Agent::launcher_answers(GreetingResult result) {
   }
 }
 
+// One that has just been continued refuses a second agent for this node, and has not yet answered
+// by the connection to the first, which is this one.
+void Agent::refused_by_launcher(const std::string& why) {
+  const auto refused = [this, why] {
+    end(AgentExit::refused, "bellows-run refuses this agent: " + why);
+  };
+  if (!channel_->is_open()) {
+    refused();
+    return;
+  }
+  return_timer_.expires_after(kBackFirst);
+  return_timer_.async_wait([this, refused](const boost::system::error_code& failed) {
+    if (!failed && away_ && !ended_) refused();
+  });
+}
+
+void Agent::launcher_goes_on() {
+  spdlog::warn("bellows-run is back: it was stopped, or not to be reached");
+  away_ = false;
+  return_timer_.cancel();
+}
+
 // Output first: the coordinator must have it when it learns that a rank has ended.
 void Agent::launcher_is_back(std::shared_ptr<protocol::Channel> channel) {
   spdlog::warn("bellows-run is back");
+  channel_->close();
   channel_ = std::move(channel);
   away_ = false;
   talk_to_launcher();
@@ -97,6 +134,7 @@ Message Agent::report_to_new_launcher(std::size_t failed) const {
     one.elastic = rank.elastic;
     one.ready = rank.ready;
     one.dismissed = rank.dismissed;
+    one.released = rank.released;
     one.entered = rank.entered;
     one.left = rank.left;
     one.trouble = rank.trouble;

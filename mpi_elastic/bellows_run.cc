@@ -31,6 +31,8 @@ int main(int argc, char** argv) {
   using namespace bellows::elastic;
   open_standard_streams();
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ,
+         SIG_IGN);  // a file that grows over `ulimit -f` cannot be written, and that is all
   spdlog::set_default_logger(spdlog::stderr_logger_mt("run"));
   spdlog::set_pattern("bellows-run: %v");
   spdlog::set_level(spdlog::level::warn);

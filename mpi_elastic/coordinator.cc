@@ -278,8 +278,8 @@ void Coordinator::end_rank(std::uint64_t member, RankEnd end) {
   }
   const bool failed = is_failure(end);
   MemberState before = membership_.member(member)->state;
-  // One that has not heard that it may go has ended for reasons of its own.
-  if (leave_untold_.erase(member) > 0) before = MemberState::running;
+  // One that has neither been released nor left its world has ended for reasons of its own.
+  if (leave_held_.erase(member) > 0 && info.left < info.entered) before = MemberState::running;
   membership_.end_member(member, failed ? MemberState::dead : MemberState::finished);
   // One that never was in the world, or left it while others went on, does not speak for the job.
   if (before != MemberState::joining && before != MemberState::leaving) outcome_.add(end);

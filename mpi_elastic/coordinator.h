@@ -108,6 +108,7 @@ class Coordinator {
   void epoch_registered(const std::string& node, const Message& message);
   void enter_when_registered();
   void enter_world();
+  void stand_when_entered();
   void member_entered(const Message& message);
   void world_stands();
   void forget_old_worlds();
@@ -166,7 +167,7 @@ class Coordinator {
   void take_back_leavers();
   void check_leaves();
   bool is_leaving(std::uint64_t member) const;
-  void await_leavers();
+  void release_leavers();
   std::vector<std::uint64_t> members_staying() const;
   void release_empty_nodes();
 
@@ -310,10 +311,10 @@ class Coordinator {
   std::vector<Follower> followers_;
   std::set<std::uint64_t> stood_;  // members of the last world that stood
   std::set<std::uint64_t> ready_joiners_;
-  std::set<std::uint64_t> leave_asked_;   // to be let go by the next change that adds nobody
-  std::set<std::uint64_t> leave_untold_;  // let go by the epoch that registers, and not told yet
-  std::set<std::string> broken_;          // namespaces in which somebody has died
-  std::set<Proc> announced_;              // as failed there, though alive: they have left
+  std::set<std::uint64_t> leave_asked_;  // to be let go by the next change that adds nobody
+  std::set<std::uint64_t> leave_held_;   // in the newest epoch no more, and not released yet
+  std::set<std::string> broken_;         // namespaces in which somebody has died
+  std::set<Proc> announced_;             // as failed there, though alive: they have left
   bool departed_planned_ = false;
   std::unique_ptr<ControlServer> control_;
   std::unique_ptr<JobFile> job_file_;

@@ -135,7 +135,6 @@ void Coordinator::enter_world() {
   Message enter("enter");
   enter.head["nspace"] = nspace_;
   enter.head["urgent"] = urgent_;
-  leave_untold_.clear();
   Message leave("leave");
   leave.head["members"] = json::value_from(membership_.members_in(MemberState::leaving));
   for (const std::string& node : ready_nodes_) {
@@ -155,7 +154,14 @@ void Coordinator::member_entered(const Message& message) {
   const WorldSpec* newest = membership_.newest();
   if (phase_ != Phase::entering || newest == nullptr || epoch != newest->epoch) return;
   not_entered_.erase(member);
-  if (not_entered_.empty()) world_stands();
+  stand_when_entered();
+}
+
+// A world in which somebody has died meanwhile does not stand: the next one is about to be
+// declared.
+void Coordinator::stand_when_entered() {
+  if (phase_ != Phase::entering || !not_entered_.empty()) return;
+  if (!(declare_planned_ && urgent_)) world_stands();
 }
 
 void Coordinator::world_stands() {
@@ -188,7 +194,7 @@ void Coordinator::world_stands() {
   strikes_.clear();
   urgent_ = false;
   forget_old_worlds();
-  await_leavers();
+  release_leavers();
   answer_waiting();
   release_empty_nodes();
   if (change_again_ || !leave_asked_.empty()) {

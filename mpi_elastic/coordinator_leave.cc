@@ -53,14 +53,14 @@ void Coordinator::apply_leaves() {
   for (const std::uint64_t member : leave_asked_) {
     membership_.set_state(member, MemberState::leaving);
   }
-  leave_untold_ = std::exchange(leave_asked_, {});
+  leave_held_ = std::exchange(leave_asked_, {});
   change_kind_ = "leave";
 }
 
-// The epoch that was to let them go is void. They have not heard of it, and may be the last to hold
-// the state.
+// The epoch that was to let them go is void, and they may be the last to hold the state: they are
+// called back by having a place in the next.
 void Coordinator::take_back_leavers() {
-  for (const std::uint64_t member : std::exchange(leave_untold_, {})) {
+  for (const std::uint64_t member : std::exchange(leave_held_, {})) {
     if (!ranks_.contains(member)) continue;
     membership_.set_state(member, MemberState::running);
     leave_asked_.insert(member);
@@ -87,9 +87,14 @@ void Coordinator::check_leaves() {
   leave_asked_.clear();
 }
 
-void Coordinator::await_leavers() {
+// The world without them stands, and all in it hold the state.
+void Coordinator::release_leavers() {
   const std::vector<std::uint64_t> leavers = membership_.members_in(MemberState::leaving);
   if (leavers.empty()) return;
+  leave_held_.clear();
+  Message release("release");
+  release.head["members"] = boost::json::value_from(leavers);
+  links_.send_to_all(release);
   leave_timer_.expires_after(to_duration(options_.change_seconds));
   leave_timer_.async_wait([this, leavers](const boost::system::error_code& failed) {
     std::vector<std::uint64_t> left;

@@ -117,6 +117,7 @@ void Coordinator::rebuild() {
     change_world("bellows-run was started anew during a change", true);
   }
   replay(false);
+  if (phase_ == Phase::steady) release_leavers();
   for (const std::uint64_t member : membership_.members_in(MemberState::joining)) {
     if (ranks_.contains(member) && ranks_.at(member).ready) joiner_ready(member);
   }
@@ -155,6 +156,7 @@ void Coordinator::take_over_ranks(const std::vector<NodeReport>& reports, const 
   nspace_ = world != nullptr ? world->nspace : "";
   rendezvous_.contexts_from(found.context + 1);
   not_entered_ = found.not_entered;
+  leave_held_ = found.held;
   phase_ = found.broken || !not_entered_.empty() ? Phase::entering : Phase::steady;
   change_started_ = declared_ = registered_ = now;
   state_ = State::running;

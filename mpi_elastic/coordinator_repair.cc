@@ -39,7 +39,7 @@ void Coordinator::member_ended(std::uint64_t member, const RankEnd& end, MemberS
     // Its own decision: the program is done, or has found something that it cannot work with.
     ending_ = true;
     dismiss_joiners();
-    if (not_entered_.empty() && phase_ == Phase::entering) world_stands();
+    stand_when_entered();
     if (closed && phase_ != Phase::steady) await_the_end();
   }
   check_leaves();

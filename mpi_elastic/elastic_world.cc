@@ -21,6 +21,7 @@ namespace {
 // does not.
 constexpr std::chrono::seconds kJoinLimit(3600);
 constexpr std::chrono::seconds kChangeLimit(120);
+constexpr std::chrono::seconds kReleaseLimit(3600);
 constexpr std::chrono::seconds kNextEpochLimit(5);
 
 // Sessions do not end PMIx as often as they begin it, and a process has one identity at a time.
@@ -67,10 +68,6 @@ class ElasticWorld::Impl {
     if (cause != nullptr) tell_trouble(cause->what());
     wait_for_change(cause);
     leave_present();
-    if (control->leaving()) {
-      control->set_stage(Stage::outside, control->epoch());
-      return false;
-    }
     return enter_newest();
   }
 
@@ -115,15 +112,18 @@ class ElasticWorld::Impl {
   }
 
   /// Enters the newest epoch, or one that is declared while this one fails to form. False when
-  /// this process is told to leave meanwhile.
+  /// this process may go: until the world without it stands, it may be the last to hold the state.
   bool enter_newest() {
-    while (!control->leaving()) {
-      const std::optional<Place> place = control->take_place();
-      if (!place) {
+    while (!control->released()) {
+      if (const std::optional<Place> place = control->take_place()) {
+        if (try_to_enter(*place)) return true;
+      } else if (control->leaving()) {
+        if (!control->wait_for_place(kReleaseLimit)) {
+          throw ElasticError("told to leave, but not released within an hour");
+        }
+      } else {
         wait_for_change(nullptr);
-        continue;
       }
-      if (try_to_enter(*place)) return true;
     }
     control->set_stage(Stage::outside, control->epoch());
     return false;

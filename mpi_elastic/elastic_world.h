@@ -4,8 +4,9 @@
 // (bellows-run, mpirun, srun).
 //
 //   outside ──open()──▶ entering ──▶ inside ──change()──▶ closing ──▶ entering …
-//      ▲                   │            │                    │  └──told to leave──▶ the end
-//      └──── restart ◀─────┴────────────┴────────────────────┘
+//      ▲                   │            │                    │ ▲
+//      └──── restart ◀─────┴────────────┴────────────────────┤ └── called back ──┐
+//                                                            └─told to leave─▶ held ──▶ the end
 //
 // A change is made by all members between two steps (change_wanted() says that one is due; the
 // program shares that word among its ranks), or by each member that meets an MpiError. Each state

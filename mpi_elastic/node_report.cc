@@ -13,11 +13,11 @@ namespace json = boost::json;
 namespace {
 
 json::object to_json(const RankReport& rank) {
-  json::object object{{"member", rank.member},       {"pid", rank.pid},
-                      {"seconds", rank.seconds},     {"connected", rank.connected},
-                      {"elastic", rank.elastic},     {"ready", rank.ready},
-                      {"dismissed", rank.dismissed}, {"entered", rank.entered},
-                      {"left", rank.left},           {"trouble", rank.trouble}};
+  json::object object{
+      {"member", rank.member},       {"pid", rank.pid},           {"seconds", rank.seconds},
+      {"connected", rank.connected}, {"elastic", rank.elastic},   {"ready", rank.ready},
+      {"dismissed", rank.dismissed}, {"released", rank.released}, {"entered", rank.entered},
+      {"left", rank.left},           {"trouble", rank.trouble}};
   if (rank.abort_status) object["abort_status"] = *rank.abort_status;
   if (rank.end) object["end"] = *rank.end;
   return object;
@@ -32,6 +32,7 @@ RankReport rank_from_json(const json::object& object) {
   rank.elastic = object.at("elastic").as_bool();
   rank.ready = object.at("ready").as_bool();
   rank.dismissed = object.at("dismissed").as_bool();
+  rank.released = object.at("released").as_bool();
   rank.entered = json::value_to<std::uint32_t>(object.at("entered"));
   rank.left = json::value_to<std::uint32_t>(object.at("left"));
   rank.trouble = json::value_to<std::uint32_t>(object.at("trouble"));
@@ -112,6 +113,7 @@ FoundJob restore(Membership& membership, const std::vector<NodeReport>& reports)
       const MemberState state = state_of(rank, in_worlds.contains(rank.member), is_in);
       membership.restore_member({rank.member, report.node, state});
       if (!rank.end || is_in) found.gone.erase(rank.member);
+      if (state == MemberState::leaving && !rank.released) found.held.insert(rank.member);
       if (!is_in || rank.end) continue;
       if (rank.entered < newest->epoch) found.not_entered.insert(rank.member);
       found.broken = found.broken || needs_another(rank, newest->epoch);

@@ -23,6 +23,7 @@ struct RankReport {
   bool elastic = false;    // uses ElasticWorld
   bool ready = false;      // has said that it can be taken into a world
   bool dismissed = false;  // was asked to leave
+  bool released = false;   // ... and may go
   // Newest epochs of which it has said so; 0 = none.
   std::uint32_t entered = 0;
   std::uint32_t left = 0;
@@ -47,6 +48,7 @@ NodeReport node_report_from_json(const boost::json::object& object);
 struct FoundJob {
   std::set<std::uint64_t> lost;         // its members that no node knows
   std::set<std::uint64_t> not_entered;  // its living members that are not in it
+  std::set<std::uint64_t> held;         // who leaves, and has not been released
   std::set<std::uint64_t> gone;         // members of older worlds that are dead or have left
   bool broken = false;                  // it cannot stand without a new epoch
   std::uint64_t context = 0;

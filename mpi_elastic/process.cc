@@ -81,7 +81,7 @@ struct ChildFailure {
   sigemptyset(&none);
   if (request.block_sigterm) sigaddset(&none, SIGTERM);
   sigprocmask(SIG_SETMASK, &none, nullptr);
-  for (const int number : {SIGPIPE, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
+  for (const int number : {SIGPIPE, SIGXFSZ, SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
     signal(number, SIG_DFL);
   }
   if (request.ignore_sigpipe) signal(SIGPIPE, SIG_IGN);

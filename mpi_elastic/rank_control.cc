@@ -115,6 +115,11 @@ bool RankControl::wait_for_change(std::chrono::duration<double> limit) {
   return changed_.wait_for(lock, limit, [this] { return change_wanted(); });
 }
 
+bool RankControl::wait_for_place(std::chrono::duration<double> limit) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, limit, [this] { return released_ || newest_ > epoch_; });
+}
+
 std::optional<Place> RankControl::take_place() {
   const std::lock_guard lock(mutex_);
   if (place_.epoch <= epoch_) return std::nullopt;
@@ -184,8 +189,11 @@ void RankControl::receive(const Message& message) {
     if (newest_ <= epoch_) place_since_ = Clock::now();  // since when it should have left
     place_urgent_ = message.flag("urgent");
     newest_ = epoch;
+    leaving_ = released_ = false;
   } else if (type == "leave") {
     leaving_ = true;
+  } else if (type == "release") {
+    released_ = true;
   }
   changed_.notify_all();
 }

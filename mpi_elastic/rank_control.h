@@ -48,9 +48,15 @@ class RankControl {
 
   /// True when a newer epoch than that of the present stage is known, or the order to leave.
   bool change_wanted() const { return leaving_ || newest_ > epoch_; }
+  /// In no later world, unless it is called back: it holds its state until it is released, or has a
+  /// place again.
   bool leaving() const { return leaving_; }
+  /// The others have a world without this process.
+  bool released() const { return released_; }
   /// Waits until change_wanted(); false when the limit is over.
   bool wait_for_change(std::chrono::duration<double> limit);
+  /// Waits for a place in a newer epoch, or to be released; false when the limit is over.
+  bool wait_for_place(std::chrono::duration<double> limit);
   /// The newest place, if it is of a later epoch than the present one.
   std::optional<Place> take_place();
 
@@ -83,7 +89,7 @@ class RankControl {
   Clock::time_point place_since_;
   std::atomic<bool> place_urgent_ = false;  // somebody has died: do not wait for a step's end
   std::atomic<std::uint32_t> newest_ = 0;   // epoch of place_
-  std::atomic<bool> leaving_ = false;
+  std::atomic<bool> leaving_ = false, released_ = false;
   std::atomic<bool> replacing_ = false;
   std::atomic<Stage> stage_ = Stage::outside;
   std::atomic<Clock::rep> stage_since_ = 0;

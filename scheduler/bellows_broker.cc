@@ -33,7 +33,12 @@ using namespace bellows::scheduler;
 namespace asio = boost::asio;
 namespace po = boost::program_options;
 
-constexpr std::chrono::seconds kGiveBack{6};     // for the companions to be cancelled at the end
+constexpr std::chrono::seconds kGiveBack{6};  // for the companions to be cancelled at the end
+// After its agents have ended for want of bellows-run, for which slurmstepd tries to tell their
+// srun, which is stopped as well: a job that is ended meanwhile can take longer than
+// UnkillableStepTimeout, and slurmd then drains the node (_send_srun_resp_msg: six times
+// MessageTimeout).
+constexpr std::chrono::seconds kLetGo{120};
 constexpr std::chrono::seconds kLookForBase{1};  // after the death of bellows-run
 
 struct Options {
@@ -99,6 +104,7 @@ BrokerSettings settings_for(const Options& options) {
   Seconds brick(settings.brick_poll);
   take_seconds("BELLOWS_BRICK_POLL", brick);
   settings.brick_poll = std::chrono::ceil<std::chrono::seconds>(brick);
+  settings.suspended = std::chrono::ceil<std::chrono::seconds>(Seconds(options.grace)) + kLetGo;
   return settings;
 }
 

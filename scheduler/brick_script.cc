@@ -12,16 +12,21 @@ static_assert(kBrickEnd == SIGUSR1);
 
 }  // namespace
 
-std::string brick_script(const JobView& base, std::chrono::seconds interval) {
+std::string brick_script(const JobView& base, std::chrono::seconds interval,
+                         std::chrono::seconds patience) {
   const std::string job = std::to_string(base.id);
-  const std::string seconds = std::to_string(std::max<long>(interval.count(), 1));
+  const long least = std::max<long>(interval.count(), 1);
+  const std::string seconds = std::to_string(least);
+  // So many looks in a row are at least `patience` apart.
+  const std::string looks = std::to_string((patience.count() + least - 1) / least + 1);
+  const std::string restarts = "*Restarts=" + std::to_string(base.restarts) + "\\ *) ";
   return "#!/bin/sh\n"
          "# Holds nodes for job " +
          job +
          ", for as long as that runs.\n"
          // Before a kill Slurm sends SIGTERM: the time until then is the ranks'. When they have
          // left the broker says so, or a cancelled brick would keep its node for Slurm's KillWait.
-         "sleeps=\n"
+         "sleeps= suspended=0\n"
          "trap '' TERM\n"
          "trap '[ -z \"$sleeps\" ] || kill -KILL \"$!\"; exit 0' " +
          kEndName +
@@ -37,10 +42,12 @@ std::string brick_script(const JobView& base, std::chrono::seconds interval) {
          job +
          " 2>&1)\n"
          "  case $state in\n"
-         "    *JobState=RUNNING*Restarts=" +
-         std::to_string(base.restarts) +
-         "\\ * | *JobState=SUSPENDED*Restarts=" + std::to_string(base.restarts) +
-         "\\ *) ;;\n"
+         "    *JobState=RUNNING" +
+         restarts +
+         "suspended=0 ;;\n"
+         "    *JobState=SUSPENDED" +
+         restarts + "suspended=$((suspended + 1)); [ $suspended -lt " + looks +
+         " ] || exit 0 ;;\n"
          "    *JobState=* | *'Invalid job id'*) exit 0 ;;\n"
          "    *) ;; # the controller does not answer\n"
          "  esac\n"

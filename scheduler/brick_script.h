@@ -17,7 +17,9 @@ constexpr int kBrickEnd = SIGUSR1;
 
 /// Looks every `interval` (and up to a fifth more, so that not all bricks ask at once) whether the
 /// base runs, with no restart in between; a controller that does not answer is no reason to end.
-std::string brick_script(const JobView& base, std::chrono::seconds interval);
+/// Of a base that is suspended it waits `patience`: then its nodes are for others.
+std::string brick_script(const JobView& base, std::chrono::seconds interval,
+                         std::chrono::seconds patience);
 
 /// The longest time limit, in whole minutes, with which a brick that starts now ends before the
 /// base; 0 when there is none. A base without a limit: a year.

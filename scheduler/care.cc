@@ -15,6 +15,8 @@ using Kind = ClusterError::Kind;
 
 // A policy's growth takes what is idle; what has to be waited for is not idle.
 constexpr Seconds kPolicyWait{60};
+constexpr Seconds kNodesAreIdle{2};      // an expansion is granted at once, or not at all
+constexpr Seconds kCompanionStarts{12};  // slurmctld starts batch jobs in rounds
 // What slurmctld had not written to its disk when it crashed is younger than this, and so is its
 // absence.
 constexpr Seconds kCrash{120};
@@ -159,7 +161,8 @@ void Care::follow_policy(const View& view) {
   }
   std::vector<JobView> own = view.holdings.base;
   for (const JobView& brick : view.holdings.bricks) own.push_back(brick);
-  Outlook seen = outlook(desk_.settings.bounds, own, view.holdings.fixed(), view.jobs, view.nodes);
+  Outlook seen = outlook(desk_.settings.bounds, own, view.holdings.fixed(),
+                         desk_.settings.companions, view.jobs, view.nodes);
   // In the order in which they can be given back.
   seen.held = choose_to_go(view.holdings, view.run, size);
   for (const std::string& node : view.holdings.nodes()) {
@@ -167,6 +170,7 @@ void Care::follow_policy(const View& view) {
     seen.held.push_back(node);
     seen.fixed.insert(node);
   }
+  by_companions_ = view.holdings.base[0].has_gres;
   report(seen, view);
   const std::optional<Decision> order = desk_.guidance.take_order();
   if (desk_.settings.mode == Mode::manual || view.run.state != "steady") return;
@@ -212,13 +216,17 @@ void Care::obey(const Decision& decision) {
       desk_.say(text);
       note_changes(desk_, report, text);
     } else {
-      // What is not granted within two seconds is not idle any more.
+      // What is not granted by then is not idle any more.
+      const Seconds patience =
+          decision.companion > 0 || by_companions_ ? kCompanionStarts : kNodesAreIdle;
       const Time begun = desk_.now();
       const auto stop = [&]() -> std::string {
-        return desk_.now() - begun > Seconds(2) ? "nothing is idle" : "";
+        return desk_.now() - begun > patience ? "nothing is idle" : "";
       };
-      const ResizeReport report =
-          grow(desk_, {.count = decision.grow, .names = {}, .exclude = {}}, 0, deadline, stop);
+      const ResizeReport report = grow(
+          desk_,
+          {.count = decision.grow, .names = {}, .exclude = {}, .companion = decision.companion}, 0,
+          deadline, stop);
       const std::string text = "took " + join(report.added) + ": " + decision.why;
       desk_.say(text);
       note_changes(desk_, report, text);

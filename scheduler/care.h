@@ -49,6 +49,7 @@ class Care {
   std::set<std::string> seen_;         // conditions of this look
   std::set<std::string> warned_;
   std::map<int, Speed> speeds_;
+  bool by_companions_ = false;  // it cannot be expanded
   int size_ = 0;
   Time size_since_{}, grow_again_{};
 };

@@ -43,7 +43,7 @@ struct NodeShape {
   int tasks = 0;             // 0: the user did not say
   bool exclusive = false;    // whole nodes
   std::uint64_t memory = 0;  // MiB, with Slurm's flag for "per CPU" in the highest bit; 0: default
-  std::string gres;          // as Slurm's --tres-per-node; "" for none
+  std::string gres;          // as Slurm's --tres-per-node, however it was asked for; "" for none
   std::string features;      // as --constraint
 };
 
@@ -57,6 +57,7 @@ struct JobView {
   std::vector<std::string> nodes;  // that it has
   std::string batch_host;          // "" for none
   NodeShape shape;
+  bool has_gres = false;           // generic resources: asked for, or with whole nodes
   int least_nodes = 1;             // wanted; of a running job: what it has
   int least_cpus = 1;              // in all
   std::vector<std::string> wants;  // nodes that must, or must not, be among them
@@ -93,6 +94,7 @@ struct NodeRequest {
   int count = 1;
   std::vector<std::string> names;    // these, if not empty: then `count` of them
   std::vector<std::string> exclude;  // never these
+  std::size_t companion = 0;         // only by this entry, from 1, of BELLOWS_ELASTIC_HET
 };
 
 /// A companion allocation (a brick): a job of its own that only holds nodes.
@@ -123,8 +125,9 @@ class Cluster {
   /// Asks for more nodes of the base's kind for it: a job of its own, pending or running, whose
   /// nodes merge() gives to the base. It is cancelled when the base ends before.
   virtual JobId expand(const JobView& base, const NodeRequest& nodes) = 0;
-  /// The nodes of the expansion, which must run, are the base's from then on. Throws unknown_job,
-  /// too, when the cluster has forgotten what the expansion was for: slurmctld does as it restarts.
+  /// The nodes of the expansion, which must run, are the base's from then on. After `refused`
+  /// another expansion is of no use. Throws unknown_job, too, when the cluster has forgotten what
+  /// the expansion was for: slurmctld does as it restarts.
   virtual void merge(JobId base, JobId expansion) = 0;
   virtual JobId submit_brick(const BrickRequest& brick) = 0;
   /// No error when the job has ended already.

@@ -30,6 +30,7 @@ struct BrokerSettings {
   Seconds second{3};  // without a grant, after which the next place is asked as well
   Seconds spare{10};  // beyond --start-timeout, for which a node may be without ranks
   std::chrono::seconds brick_poll{20};
+  std::chrono::seconds suspended{180};  // for which a brick outlasts the suspension of its base
 };
 
 /// What was asked for will not happen; `what()` says why.
@@ -53,6 +54,8 @@ struct Desk {
   std::set<std::string> to_give_back;
   // And when it was done: a controller that crashes forgets the newest changes.
   std::map<std::string, Time> given_back;
+  // slurmctld has refused to merge an expansion into this job: a property of the job's.
+  bool no_merging = false;
 
   Holdings holdings() const { return find_holdings(cluster.jobs(), settings.base); }
   Time now() const { return pace.now(); }

@@ -2,6 +2,7 @@
 #include "scheduler/offers.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "scheduler/brick_script.h"
 #include "scheduler/node_list.h"
@@ -25,7 +26,9 @@ Offers::Offers(Desk& desk, const Holdings& holdings, bool may_expand, NodeReques
     throw Refused("the job has no component " + std::to_string(component));
   }
   grower_ = holdings.base[component];
-  if (may_expand) {
+  // slurmctld does not merge jobs that have a generic resource (select_p_job_expand, "has allocated
+  // GRES"), and ends the one that was to be merged before it finds out.
+  if (may_expand && !desk_.no_merging && !grower_.has_gres && nodes_.companion == 0) {
     places_.push_back({.expansion = true, .brick = {}, .how = "expansion"});
   }
   for (const JobView& brick : holdings.bricks) bricks_.insert(brick.id);
@@ -37,10 +40,14 @@ void Offers::add_bricks(const Holdings& holdings, const NodeRequest& nodes) {
   const JobView& base = holdings.base[0];
   const std::chrono::minutes limit = brick_limit(base, desk_.now());
   std::vector<protocol::CompanionPlace> companions = desk_.settings.companions;
-  if (companions.empty() && places_.empty()) companions.emplace_back();  // beside the job itself
-  for (const protocol::CompanionPlace& place : companions) {
+  const bool beside = companions.empty();  // the job itself, where it cannot be expanded
+  if (beside) companions.emplace_back();
+  for (std::size_t i = 0; i < companions.size(); ++i) {
+    if (nodes.companion != 0 && nodes.companion != i + 1) continue;
+    const protocol::CompanionPlace& place = companions[i];
     const std::string partition = place.partition.empty() ? grower_.partition : place.partition;
     if (limit.count() < 1) {
+      if (beside && !places_.empty()) return;
       refused_.push_back("the job ends in less than a minute");
       continue;
     }
@@ -65,9 +72,14 @@ void Offers::add_bricks(const Holdings& holdings, const NodeRequest& nodes) {
     if (!place.gres.empty()) brick.shape.gres = place.gres;
     brick.nodes = nodes;
     brick.limit = limit;
-    brick.script = brick_script(base, desk_.settings.brick_poll);
-    places_.push_back(
-        {.expansion = false, .brick = std::move(brick), .how = "a companion job in " + partition});
+    brick.script = brick_script(base, desk_.settings.brick_poll, desk_.settings.suspended);
+    Place found{
+        .expansion = false, .brick = std::move(brick), .how = "a companion job in " + partition};
+    if (beside && !places_.empty()) {
+      instead_ = std::move(found);
+    } else {
+      places_.push_back(std::move(found));
+    }
   }
 }
 
@@ -193,8 +205,15 @@ void Offers::taken(const Grant& grant) {
   std::erase_if(offers_, [&](const Offer& offer) { return offer.id == grant.job.id; });
 }
 
-void Offers::worthless(const Grant& grant, const std::string& why) {
+void Offers::worthless(const Grant& grant, const std::string& why, bool for_good) {
   const auto offer = std::ranges::find(offers_, grant.job.id, &Offer::id);
+  if (for_good) {
+    offer->place.tries = kMostTries;
+    if (offer->place.expansion) {
+      desk_.no_merging = true;
+      if (instead_) places_.push_back(*std::exchange(instead_, std::nullopt));
+    }
+  }
   ask_again(offer->place, why);
   cancel(desk_, grant.job.id);
   taken(grant);

@@ -31,8 +31,8 @@ class Offers {
   Grant wait(Time deadline, const StopWaiting& stop);
   /// The grant is the caller's business now.
   void taken(const Grant& grant);
-  /// The grant has turned out to be worth nothing, and is asked for anew.
-  void worthless(const Grant& grant, const std::string& why);
+  /// The grant has turned out to be worth nothing, and is asked for anew; `for_good`: not there.
+  void worthless(const Grant& grant, const std::string& why, bool for_good);
 
  private:
   struct Place {
@@ -58,6 +58,7 @@ class Offers {
   NodeRequest nodes_;
   std::vector<Place> places_;  // not asked yet
   std::vector<Offer> offers_;
+  std::optional<Place> instead_;  // of an expansion that cannot be merged
   std::vector<std::string> refused_;
   std::set<JobId> bricks_;  // that the job had before
   bool lost_ = false;       // a request was sent, and nobody knows what became of it

@@ -46,17 +46,39 @@ Claim claim_of(const JobView& pending, const Outlook& outlook, const std::set<st
   return claim;
 }
 
-// Idle nodes that are not about to be taken by a pending job.
-std::vector<std::string> unclaimed(const Outlook& outlook) {
+struct Unclaimed {
+  std::size_t count = 0;
+  std::size_t place = 0;  // in Outlook::idle
+};
+
+// The place that has most idle nodes which are not about to be taken by a pending job.
+Unclaimed unclaimed(const Outlook& outlook) {
   std::set<std::string> taken;
   for (const JobView& job : outlook.pending) {
     const Claim claim = claim_of(job, outlook, taken);
     if (claim.missing == 0) taken.insert(claim.free.begin(), claim.free.end());
   }
-  std::vector<std::string> rest;
-  std::ranges::copy_if(outlook.idle, std::back_inserter(rest),
-                       [&](const std::string& node) { return !taken.contains(node); });
-  return rest;
+  Unclaimed best;
+  for (std::size_t i = 0; i < outlook.idle.size(); ++i) {
+    const IdleNodes& place = outlook.idle[i];
+    const auto free = static_cast<std::size_t>(std::ranges::count_if(
+        place.names, [&](const std::string& node) { return !taken.contains(node); }));
+    const std::size_t count = std::min(free, place.most);
+    if (count > best.count) best = {count, i};
+  }
+  return best;
+}
+
+IdleNodes idle_nodes(const Outlook& seen, const std::string& partition,
+                     const std::string& features) {
+  IdleNodes idle{{}, seen.nodes.size()};
+  for (const NodeView& node : seen.nodes) {
+    if (node.state == NodeState::idle && node.partitions.contains(partition) &&
+        has_features(node, features) && !has(seen.held, node.name)) {
+      idle.names.push_back(node.name);
+    }
+  }
+  return idle;
 }
 
 std::string count_text(std::size_t count, const char* what) {
@@ -169,8 +191,9 @@ int nodes_needed(const JobView& pending, const std::vector<NodeView>& nodes) {
 }
 
 Outlook outlook(const Bounds& bounds, const std::vector<JobView>& own,
-                const std::set<std::string>& fixed, const std::vector<JobView>& jobs,
-                const std::vector<NodeView>& nodes) {
+                const std::set<std::string>& fixed,
+                const std::vector<protocol::CompanionPlace>& companions,
+                const std::vector<JobView>& jobs, const std::vector<NodeView>& nodes) {
   Outlook seen;
   seen.bounds = bounds;
   seen.fixed = fixed;
@@ -184,12 +207,23 @@ Outlook outlook(const Bounds& bounds, const std::vector<JobView>& own,
     return std::ranges::find(own, job.id, &JobView::id) != own.end();
   });
   if (own.empty()) return seen;
-  for (const NodeView& node : nodes) {
-    const bool fits =
-        node.partitions.contains(own[0].partition) && has_features(node, own[0].shape.features);
-    if (node.state == NodeState::idle && fits && !has(seen.held, node.name)) {
-      seen.idle.push_back(node.name);
+  const JobView& base = own[0];
+  seen.idle.push_back(idle_nodes(seen, base.partition, base.shape.features));
+  for (const protocol::CompanionPlace& place : companions) {
+    const std::string& partition = place.partition.empty() ? base.partition : place.partition;
+    IdleNodes idle =
+        idle_nodes(seen, partition, place.features.empty() ? base.shape.features : place.features);
+    if (place.most) {
+      std::size_t there = 0;  // as companions
+      for (const JobView& job : own) {
+        if (job.partition == partition && job.comment == brick_comment(base.id)) {
+          there += job.nodes.size();
+        }
+      }
+      const auto most = static_cast<std::size_t>(*place.most);
+      idle.most = most > there ? most - there : 0;
     }
+    seen.idle.push_back(std::move(idle));
   }
   return seen;
 }
@@ -233,10 +267,11 @@ Decision turbo(const Outlook& outlook) {
   Decision decision = yield_to_pending(outlook);
   if (!decision.nothing()) return decision;
   const int now = static_cast<int>(outlook.held.size());
-  const std::size_t free = unclaimed(outlook).size();
-  const int target = allowed_size(outlook.bounds, now + static_cast<int>(free));
+  const Unclaimed free = unclaimed(outlook);
+  const int target = allowed_size(outlook.bounds, now + static_cast<int>(free.count));
   if (target <= now) return {};
   decision.grow = target - now;
+  decision.companion = free.place;
   decision.why = count_text(static_cast<std::size_t>(decision.grow), "idle node");
   return decision;
 }
@@ -267,7 +302,8 @@ Decision economic(const Outlook& outlook, const EconomicSettings& settings,
     }
   }
   const int next = allowed_size(outlook.bounds, size + outlook.bounds.step);
-  if (next <= size || static_cast<int>(unclaimed(outlook).size()) < next - size) return {};
+  const Unclaimed free = unclaimed(outlook);
+  if (next <= size || static_cast<int>(free.count) < next - size) return {};
   const auto above = speeds.lower_bound(next);
   if (above != speeds.end() && now - above->second.measured < settings.retry &&
       gain(size, here->second.samples_per_second, above->first, above->second.samples_per_second) <
@@ -275,6 +311,7 @@ Decision economic(const Outlook& outlook, const EconomicSettings& settings,
     return {};
   }
   decision.grow = next - size;
+  decision.companion = free.place;
   decision.why = "the nodes pay so far";
   return decision;
 }

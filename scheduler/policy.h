@@ -22,21 +22,29 @@ int allowed_size(const Bounds& bounds, int wanted);
 /// "" or why a job may not have so many nodes.
 std::string why_not_size(const Bounds& bounds, int nodes);
 
+/// Idle nodes of one place: a growth has all of its nodes from one.
+struct IdleNodes {
+  std::vector<std::string> names;
+  std::size_t most = 0;  // that the job may have of them
+};
+
 /// One elastic job and its surroundings.
 struct Outlook {
   Bounds bounds;
   std::vector<std::string> held;  // its nodes, in the order in which they would be given back
   std::set<std::string> fixed;    // those of them that it must keep
-  std::vector<std::string> idle;  // nodes that it could grow into now
+  std::vector<IdleNodes> idle;    // into which it could grow now: its own partition's, then others
   std::vector<JobView> pending;   // jobs of others that wait for nodes only
   std::vector<NodeView> nodes;    // all
 };
 
 /// Looks at a whole cluster with the eyes of one job. `own`: its allocations, the base first;
-/// `fixed`: nodes that it must keep. Nodes that came last are given back first.
+/// `fixed`: nodes that it must keep; `companions`: where it may have companion jobs. Nodes that
+/// came last are given back first.
 Outlook outlook(const Bounds& bounds, const std::vector<JobView>& own,
-                const std::set<std::string>& fixed, const std::vector<JobView>& jobs,
-                const std::vector<NodeView>& nodes);
+                const std::set<std::string>& fixed,
+                const std::vector<protocol::CompanionPlace>& companions,
+                const std::vector<JobView>& jobs, const std::vector<NodeView>& nodes);
 
 /// The nodes on which a pending job could run if they were free.
 std::set<std::string> nodes_for(const JobView& pending, const std::vector<NodeView>& nodes);
@@ -49,6 +57,7 @@ int nodes_needed(const JobView& pending, const std::vector<NodeView>& nodes);
 
 struct Decision {
   int grow = 0;                        // by so many nodes
+  std::size_t companion = 0;           // as in NodeRequest
   std::vector<std::string> give_back;  // or these
   std::string why;                     // for people; "" when nothing is to be done
   bool nothing() const { return grow == 0 && give_back.empty(); }

@@ -85,8 +85,8 @@ Grant allocate(Desk& desk, const Holdings& holdings, const NodeRequest& nodes,
       if (grant.expansion) merge(desk, holdings.base[component], grant.job, limit);
     } catch (const ClusterError& failed) {
       // (The expansion is cancelled with the other offers.)
-      if (failed.kind() != Kind::unknown_job) throw Refused(failed.what());
-      offers.worthless(grant, failed.what());
+      if (failed.kind() == Kind::unreachable) throw Refused(failed.what());
+      offers.worthless(grant, failed.what(), failed.kind() == Kind::refused);
       continue;
     }
     offers.taken(grant);

@@ -185,6 +185,7 @@ void SimulatedCluster::merge(JobId base, JobId expansion) {
   check_reachable();
   JobView& from = existing(expansion);
   if (from.state != JobState::running) throw ClusterError(Kind::refused, "it does not run");
+  if (!refuses_merging.empty()) throw ClusterError(Kind::refused, refuses_merging);
   if (forgotten_.contains(expansion)) throw ClusterError(Kind::unknown_job, "it expands no job");
   JobView& into = existing(base);
   into.nodes.insert(into.nodes.end(), from.nodes.begin(), from.nodes.end());

@@ -55,7 +55,8 @@ class SimulatedCluster final : public Cluster {
   bool loses_answers = false;       // calls are done, and then fail as if nobody had heard them
   bool forgets_expansions = false;  // what is to expand a job is granted, and cannot be merged
   std::string refuses_expansion, refuses_bricks;  // "" or why
-  std::vector<std::string> log;                   // "cancel 7", "shrink 1 n1,n2", "merge 1 8", …
+  std::string refuses_merging;
+  std::vector<std::string> log;  // "cancel 7", "shrink 1 n1,n2", "merge 1 8", …
 
   ClusterRules rules() override;
   std::vector<JobView> jobs() override;

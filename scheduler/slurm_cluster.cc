@@ -10,6 +10,8 @@
 #include <cstring>
 #include <ctime>
 #include <mutex>
+#include <sstream>
+#include <utility>
 
 #include "scheduler/brick_script.h"
 #include "scheduler/node_list.h"
@@ -53,10 +55,24 @@ std::string number_text(JobId id) { return std::to_string(id); }
 
 // What the request points to.
 struct Texts {
-  std::string names, exclude, dependency, comment;
+  std::string names, exclude, dependency, comment, gres;
   std::vector<std::string> environment;
   std::vector<char*> environment_pointers;
 };
+
+// "gpu:2,tape:1", as users write it, in slurmctld's words: "gres/gpu:2,gres/tape:1".
+std::string tres_text(const std::string& gres) {
+  constexpr const char* kPrefix =
+      SLURM_VERSION_NUMBER >= SLURM_VERSION_NUM(23, 11, 0) ? "gres/" : "gres:";
+  std::string tres;
+  std::istringstream list(gres);
+  for (std::string one; std::getline(list, one, ',');) {
+    if (!tres.empty()) tres += ',';
+    if (!one.starts_with("gres")) tres += kPrefix;
+    tres += one;
+  }
+  return tres;
+}
 
 void set_shape(job_desc_msg_t& wanted, const NodeShape& shape, const NodeRequest& nodes,
                Texts& texts) {
@@ -73,10 +89,23 @@ void set_shape(job_desc_msg_t& wanted, const NodeShape& shape, const NodeRequest
   }
   if (shape.exclusive) wanted.shared = JOB_SHARED_NONE;
   if (shape.memory != 0) wanted.pn_min_memory = shape.memory;
-  wanted.tres_per_node = field(shape.gres);
+  texts.gres = tres_text(shape.gres);
+  wanted.tres_per_node = field(texts.gres);
   wanted.features = field(shape.features);
   wanted.req_nodes = field(texts.names);
   wanted.exc_nodes = field(texts.exclude);
+}
+
+// In the words of --elastic-het: " (partition=spot, qos=low)".
+std::string place_text(const BrickRequest& brick) {
+  std::string text;
+  for (const auto& [key, value] :
+       {std::pair{"partition", brick.partition}, std::pair{"qos", brick.qos},
+        std::pair{"account", brick.account}, std::pair{"features", brick.shape.features},
+        std::pair{"gres", brick.shape.gres}}) {
+    if (!value.empty()) text += (text.empty() ? " (" : ", ") + std::string(key) + "=" + value;
+  }
+  return text.empty() ? text : text + ")";
 }
 
 void set_owner(job_desc_msg_t& wanted) {
@@ -201,9 +230,13 @@ class SlurmCluster final : public Cluster {
                                                 number_text(expansion) + " is to expand job " +
                                                 number_text(base));
     }
-    fail("the nodes of job " + number_text(expansion) + " cannot be given to job " +
-             number_text(base),
-         error);
+    const std::string what = "the nodes of job " + number_text(expansion) +
+                             " cannot be given to job " + number_text(base);
+    // What the select plugin says; only slurmctld's log knows why.
+    if (error == SLURM_ERROR) {
+      throw ClusterError(Kind::refused, what + ": slurmctld refuses, and logs why");
+    }
+    fail(what, error);
   }
 
   JobId submit_brick(const BrickRequest& brick) override {
@@ -229,9 +262,8 @@ class SlurmCluster final : public Cluster {
     wanted.std_in = wanted.std_out = wanted.std_err = const_cast<char*>("/dev/null");
     submit_response_msg_t* answer = nullptr;
     if (slurm_submit_batch_job(&wanted, &answer) != SLURM_SUCCESS || answer == nullptr) {
-      fail("Slurm takes no companion job" +
-               (brick.partition.empty() ? "" : " in partition " + brick.partition),
-           errno);
+      const int error = errno;
+      fail("Slurm takes no companion job" + place_text(brick), error);
     }
     const JobId id = answer->job_id;
     slurm_free_submit_response_response_msg(answer);

@@ -2,6 +2,7 @@
 #include "scheduler/slurm_views.h"
 
 #include <algorithm>
+#include <cstring>
 #include <sstream>
 
 #include "scheduler/node_list.h"
@@ -95,6 +96,32 @@ std::vector<std::string> nodes_in(const char* list) {
   }
 }
 
+bool names_gres(const char* tres) {
+  return tres != nullptr && std::strstr(tres, "gres") != nullptr;
+}
+
+// A job can ask for GPUs per node, task, socket, or in all. What it then has on a node is in
+// Slurm's words "gpu:a100:2(IDX:0,2),tape:1(CNT:1)".
+std::string gres_of(const slurm_job_info_t& job) {
+  if (names_gres(job.tres_per_node)) return job.tres_per_node;
+  if (!names_gres(job.tres_per_task) && !names_gres(job.tres_per_socket) &&
+      !names_gres(job.tres_per_job)) {
+    return "";
+  }
+  for (std::uint32_t i = 0; i < job.gres_detail_cnt; ++i) {
+    const std::string detail = text_or_empty(job.gres_detail_str[i]);
+    std::string gres;
+    bool inside = false;
+    for (const char c : detail) {
+      if (c == '(') inside = true;
+      if (!inside) gres += c;
+      if (c == ')') inside = false;
+    }
+    if (!gres.empty()) return gres;
+  }
+  return "";
+}
+
 // What it got, or has asked for, of each node.
 NodeShape shape_of(const slurm_job_info_t& job) {
   NodeShape shape;
@@ -105,7 +132,7 @@ NodeShape shape_of(const slurm_job_info_t& job) {
   }
   shape.exclusive = job.shared == JOB_SHARED_NONE;
   shape.memory = job.pn_min_memory == NO_VAL64 ? 0 : job.pn_min_memory;
-  shape.gres = text_or_empty(job.tres_per_node);
+  shape.gres = gres_of(job);
   shape.features = text_or_empty(job.features);
   return shape;
 }
@@ -131,6 +158,10 @@ JobView view_of(const slurm_job_info_t& job) {
   view.nodes = nodes_in(job.nodes);
   view.batch_host = text_or_empty(job.batch_host);
   view.shape = shape_of(job);
+  view.has_gres = !view.shape.gres.empty();
+  for (std::uint32_t i = 0; i < job.gres_detail_cnt; ++i) {
+    if (!text_or_empty(job.gres_detail_str[i]).empty()) view.has_gres = true;
+  }
   view.least_nodes = static_cast<int>(std::max<std::uint32_t>(job.num_nodes, 1));
   view.least_cpus = static_cast<int>(std::max<std::uint32_t>(job.num_cpus, 1));
   view.wants = nodes_in(job.req_nodes);

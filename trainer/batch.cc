@@ -24,7 +24,10 @@ Batch read_batch(const Dataset& dataset, Split split, std::span<const std::uint6
 }
 
 Forward run_forward(Model& model, const Batch& batch) {
-  torch::Tensor logits = model.forward(batch.inputs);
+  // Samples are read as float; tokens stay numbers.
+  const auto type = model.parameters().front().scalar_type();
+  torch::Tensor logits =
+      model.forward(batch.inputs.is_floating_point() ? batch.inputs.to(type) : batch.inputs);
   logits = logits.reshape({batch.targets.size(0), -1});
   const auto sum = torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum);
   return {torch::nn::functional::cross_entropy(logits, batch.targets, sum),

@@ -57,8 +57,9 @@ torch::Tensor LogicalRanks::flatten() const {
   for (const auto& [name, parameter] : state.parameters)
     pieces.push_back(parameter.grad().reshape({-1}));
   for (std::size_t i = 0; i < state.buffers.size(); ++i)
-    pieces.push_back(
-        (state.model_buffers()[i] - state.buffers[i].second).to(torch::kFloat32).reshape({-1}));
+    pieces.push_back((state.model_buffers()[i] - state.buffers[i].second)
+                         .to(pieces.front().scalar_type())
+                         .reshape({-1}));
   return at::cat(pieces);
 }
 
@@ -119,7 +120,7 @@ torch::Tensor LogicalRanks::sum(std::uint64_t whole, const std::vector<torch::Te
   std::int64_t length = 0;
   for (const auto& [name, tensor] : context_.state.parameters) length += tensor.numel();
   for (const auto& [name, tensor] : context_.state.buffers) length += tensor.numel();
-  const auto like = torch::TensorOptions(torch::kFloat32).device(context_.device);
+  const auto like = context_.state.parameters.front().second.detach().options();
   torch::Tensor total = torch::empty({length}, like);
   const std::int64_t piece = std::max<std::int64_t>(1, kPiece / rows);
   for (std::int64_t first = 0; first < length; first += piece) {

@@ -46,6 +46,7 @@ Texts Options::mathematics() const {
   };
   adaptation(*this, all);
   if (logical_ranks > 0) all["logical-ranks"] = number(logical_ranks);
+  if (precision != "single") all["precision"] = precision;
   if (model != "resnet18") all["dropout"] = number(dropout);
   if (model == "resnet18") all["norm"] = norm;
   if (model == "transformer") {

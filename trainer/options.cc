@@ -33,6 +33,7 @@ namespace {
 
 const std::vector<std::string> kSchedules{"constant", "step", "cosine", "polynomial", "one-cycle"};
 const std::vector<std::string> kNorms{"group", "batch"};
+const std::vector<std::string> kPrecisions{"single", "double"};
 const std::vector<std::string> kDevices{"cpu", "cuda"};
 
 /// The tables that both the parser and --help are made from.
@@ -59,7 +60,9 @@ struct Table {
         "channels of the first convolution, or features of a layer")(
         "length", po::value(&o.length)->default_value(o.length), "transformer: context in bytes")(
         "layers", po::value(&o.layers)->default_value(o.layers), "transformer: blocks")(
-        "heads", po::value(&o.heads)->default_value(o.heads), "transformer: attention heads");
+        "heads", po::value(&o.heads)->default_value(o.heads), "transformer: attention heads")(
+        "precision", po::value(&o.precision)->default_value(o.precision),
+        "of parameters and gradients: single, or double (to tell rounding from mistakes)");
     how.add_options()("batch", po::value(&o.batch)->default_value(o.batch),
                       "samples per step, over all ranks together")(
         "micro-batch", po::value(&o.micro_batch)->default_value(o.micro_batch, "all"),
@@ -227,6 +230,7 @@ void check(Options& o, const po::variables_map& given) {
   require_name("optimizer", o.optimizer, optimizer_names());
   require_name("lr-schedule", o.lr_schedule, kSchedules);
   require_name("norm", o.norm, kNorms);
+  require_name("precision", o.precision, kPrecisions);
   require_name("device", o.device, kDevices);
   const bool text = o.data.starts_with("text");
   require(text == (o.model == "transformer"),

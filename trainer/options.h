@@ -19,6 +19,7 @@ struct Options {
   std::int64_t length = 64;
   std::int64_t layers = 2;
   std::int64_t heads = 4;
+  std::string precision = "single";
 
   // How.
   std::string optimizer = "sgd";

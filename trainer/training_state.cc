@@ -49,8 +49,11 @@ std::uint64_t hash_of_all(const NamedTensors& tensors) {
   return hash;
 }
 
-std::shared_ptr<Model> model_on(const torch::Device& device, std::shared_ptr<Model> model) {
+// Both precisions begin with the same numbers.
+std::shared_ptr<Model> prepared(std::shared_ptr<Model> model, const Options& options,
+                                const torch::Device& device) {
   model->to(device);
+  if (options.precision == "double") model->to(torch::kFloat64);
   return model;
 }
 
@@ -58,7 +61,7 @@ std::shared_ptr<Model> model_on(const torch::Device& device, std::shared_ptr<Mod
 
 TrainingState::TrainingState(const Options& options, const Dataset& dataset,
                              const torch::Device& device)
-    : model(model_on(device, make_model(options, dataset.shape()))),
+    : model(prepared(make_model(options, dataset.shape()), options, device)),
       parameters(parameters_of(*model)),
       buffers(copies_of_buffers(*model)),
       generator(generator_state()),

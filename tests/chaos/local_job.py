@@ -137,8 +137,9 @@ class LocalJob(Job):
 
     def nodes(self, ranks):
         table = processes(self.folder)
-        agents = sorted(p for p, one in table.items()
-                        if one.name == "bellows-agent" and p not in self.silenced)
+        named = {p for p, one in table.items() if one.name == "bellows-agent"}
+        # (A rank has that name, too, until it is its program.)
+        agents = sorted(p for p in named - self.silenced if table[p].parent not in named)
         return [Node(self, agent, [r for r in ranks
                                    if r["pid"] in table and table[r["pid"]].parent == agent])
                 for agent in agents]

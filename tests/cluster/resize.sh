@@ -179,3 +179,10 @@ test_turbo_takes_idle_nodes_and_yields_them() {
   await_size 4
   finish_all
 }
+
+test_turbo_takes_idle_nodes_of_the_places_of_companions() {
+  begin BELLOWS_ELASTIC=1-4 BELLOWS_ELASTIC_MODE=turbo BELLOWS_ELASTIC_HET=partition=spot,features=slow -- -N2 -C fast --
+  await_size 4
+  expect_equal "$(nodes_of "$(bricks)")" "n2 n4"
+  finish_all
+}

@@ -4,9 +4,11 @@
 # for all of them, with nodes n1 to n4; it is made anew after a test that damaged it.
 : "${ROOT:?} ${CLUSTER:?} ${CLUSTER_DAMAGED:?}"
 
-# on [NODE|root@NODE] COMMAND…: as the owner of jobs, or as root, on a node (or ctl).
+# on [NODE|root@NODE] COMMAND…: as the owner of jobs, or as root, on a node (or ctl, in whose place
+# another one can be named by CTL).
 on() {
   local node=${1#root@} root=()
+  [[ $node != ctl ]] || node=${CTL:-ctl}
   [[ $1 != root@* ]] || root=(--root)
   shift
   "$ROOT/scripts/cluster" exec --name "$CLUSTER" --on "$node" "${root[@]}" "$@" </dev/null
@@ -19,6 +21,15 @@ spoil() { touch "$CLUSTER_DAMAGED"; }
 damage() {
   spoil
   "$ROOT/scripts/cluster" "$1" --name "$CLUSTER" "$2"
+}
+
+# configure SED_ARGUMENT…: changes slurm.conf, and boots the controller and all nodes with it.
+configure() {
+  local folder=$ROOT/build/clusters/$CLUSTER node
+  spoil
+  sed "$@" "$folder/etc/slurm.conf" >slurm.conf
+  cat slurm.conf >"$folder/etc/slurm.conf" # not replaced: it may be mounted
+  for node in ctl n1 n2 n3 n4; do damage restart "$node"; done
 }
 
 # submit SBATCH_ARGUMENTS…: prints the id of the new job.

@@ -11,10 +11,12 @@ STEPS="elastic_steps --steps 100000000 --bytes 4096 --work 250 --end end"
 STANDS="epoch 1: " # what it prints in its first world
 
 # begin VARIABLE=VALUE… -- SBATCH_ARGUMENTS… -- BELLOWS_RUN_ARGUMENTS…: submits a job; its first world
-# stands. JOB is its id, HOST the node of its script. RECORD=1 has it write job-ID.steps.
+# stands. JOB is its id, HOST the node of its script. RECORD=1 has it write job-ID.steps; with SHARED=1
+# it has what it asks for of its nodes, and not all of them.
 JOB='' HOST=''
 begin() {
   local variables=() arguments=() record=
+  [[ ${SHARED:-} ]] || arguments=(--exclusive)
   while [[ $1 != -- ]]; do
     variables+=("$1")
     shift
@@ -28,7 +30,7 @@ begin() {
   [[ ! ${RECORD:-} ]] || record='--record job-$SLURM_JOB_ID.steps'
   on ctl rm -f end
   JOB=$(on ctl env BELLOWS_BROKER_POLL=0.5 BELLOWS_BRICK_POLL=2 "${variables[@]}" \
-    sbatch --parsable --no-kill --exclusive --output='job-%j.out' "${arguments[@]}" --wrap \
+    sbatch --parsable --no-kill --output='job-%j.out' "${arguments[@]}" --wrap \
     "export PATH=$PROGRAMS/bin:$PROGRAMS/tests:\$PATH
     bellows-run $* $STEPS $record
     code=\$?
@@ -84,4 +86,5 @@ finish_all() {
 evidence() {
   echo "--- output of job $JOB" && output | tail -n 60
   echo "--- the queue" && on ctl squeue -o '%i %T %R %N %k'
+  echo "--- the controller's log" && on root@ctl tail -n 60 /var/log/slurm/slurmctld.log
 }

@@ -107,6 +107,22 @@ test_a_file_for_events_that_cannot_be_written_is_named_at_once() {
   expect_contains "$ERR" "--reattach and --events exclude each other"
 }
 
+test_a_full_disk_costs_events_and_not_the_job() {
+  head -c 262144 /dev/zero | tr '\0' '\n' >events.jsonl
+  begin 1-4 -n 2 --local-nodes 2 --events events.jsonl
+  # As far as a test can fill one: no file of the launcher's may be larger than this one is.
+  local size
+  size=$(stat -c %s events.jsonl)
+  prlimit --pid "$LAUNCHER" --fsize="$size"
+  expect_exit 0 ctl resize +1
+  expect_exit 0 ctl resize -1
+  expect_contains "$(ctl events)" "leave"
+  expect_equal "$(grep -c 'events are missing there' err)" 1
+  expect_contains "$(<err)" "events.jsonl: File too large; events are missing there"
+  expect_equal "$(stat -c %s events.jsonl)" "$size"
+  end
+}
+
 test_new_ranks_start_where_they_are_wanted() {
   begin 1-4 -n 2 --local-nodes 2
   local node

@@ -20,6 +20,7 @@ play() {
     repair) kill -9 "$(ranks | shuf -n 1)" ;;
     join) bellows resize +1 --wait=0 >/dev/null ;;
     leave) bellows resize -1 --wait=0 >/dev/null ;;
+    leave_one) bellows resize 1 --wait=0 >/dev/null ;;
     none) ;;
   esac
   wait_until 30 compgen -G "${TOKEN-token}${BELLOWS_FAULT_FILES:+hung.*}"
@@ -49,6 +50,12 @@ test_deaths_in_a_leave() {
   for place in entering session communicator entered compare compared share committed; do
     play leave $place@2
   done
+}
+
+# Those who leave hold the state until the one that stays has a world of its own.
+test_deaths_of_the_only_one_to_stay() {
+  local place
+  for place in entering session communicator; do play leave_one $place@2; done
 }
 
 test_deaths_in_the_first_step() {

@@ -20,6 +20,11 @@ bool is_broken(const State& state, const Epoch& epoch) {
 
 }  // namespace
 
+// What a rank that is in the newest epoch no more waits for.
+bool Model::may_go(const Rank& rank) const {
+  return shape_.rule == Rule::kLeaveBeforeOthersStand ? rank.excluded != 0 : rank.released != 0;
+}
+
 std::vector<Action> Model::actions(const State& state) const {
   std::vector<Action> to;
   int dead = 0, leaves = 0;
@@ -31,6 +36,7 @@ std::vector<Action> Model::actions(const State& state) const {
   const int members = desired(state);
   if (members != epoch_of(state, state.newest).members && members != 0 && !full)
     to.push_back({Kind::kDeclare});
+  if (anybody_held(state) && stands(state)) to.push_back({Kind::kStand});
   for (int r = 0; r < kMaxRanks; ++r) {
     const auto rank = static_cast<std::uint8_t>(r);
     const Rank& who = state.ranks[r];
@@ -50,8 +56,7 @@ void Model::protocol_actions(const State& state, int r, std::vector<Action>& to)
   const auto who = static_cast<std::uint8_t>(r);
   if (rank.stage == Stage::kOut) {
     const bool member = has(epoch_of(state, state.newest).members, r);
-    if (rank.epoch < state.newest && (member || rank.excluded != 0))
-      to.push_back({Kind::kEnter, who});
+    if (rank.epoch < state.newest && (member || may_go(rank))) to.push_back({Kind::kEnter, who});
     return;
   }
   const Epoch& epoch = epoch_of(state, rank.epoch);
@@ -116,13 +121,17 @@ void Model::step_actions(const State& state, int r, std::vector<Action>& to) con
   if (rank.completed == (1 << shape_.buckets) - 1) to.push_back({Kind::kApply, who});
 }
 
-// Who should be in the world. A leaver is kept for as long as anybody has to get the state.
+// Who should be in the world. A leaver is kept for as long as anybody has to get the state, and
+// called back when somebody dies before the world without it stands.
 int Model::desired(const State& state) const {
+  const bool under_way = shape_.rule != Rule::kLeaveBeforeOthersStand && anybody_held(state) &&
+                         state.standing != state.newest;
+  if (under_way && all_alive(state)) return epoch_of(state, state.newest).members;
   int staying = 0, leaving = 0;
   bool all_hold = true;
   for (int r = 0; r < kMaxRanks; ++r) {
     const Rank& rank = state.ranks[r];
-    if (rank.life != Life::kAlive || rank.excluded != 0) continue;
+    if (rank.life != Life::kAlive || may_go(rank)) continue;
     if (rank.wanted_away != 0) {
       leaving |= 1 << r;
     } else {
@@ -130,8 +139,8 @@ int Model::desired(const State& state) const {
       all_hold = all_hold && rank.step >= 0;
     }
   }
-  const bool may_go = all_hold || shape_.rule == Rule::kLeaveBeforeJoinersSet;
-  return staying != 0 && may_go ? staying : staying | leaving;
+  const bool may_leave = all_hold || shape_.rule == Rule::kLeaveBeforeJoinersSet;
+  return staying != 0 && may_leave && !under_way ? staying : staying | leaving;
 }
 
 }  // namespace bellows::commit_model

@@ -97,7 +97,7 @@ std::vector<Action> path(const std::vector<Node>& nodes, std::size_t node) {
 }  // namespace
 
 std::uint64_t progress(const State& state) {
-  std::uint64_t sum = 1'000'000ULL * state.newest;
+  std::uint64_t sum = 1'000'000ULL * state.newest + state.standing;
   for (const Rank& rank : state.ranks) {
     sum += rank.wanted_away;
     if (rank.life == Life::kUnborn) continue;

@@ -23,13 +23,19 @@ std::string Model::fault(const State& before, const State& state) const {
     if (rank.content[0] == rank.content[kPieces - 1] && rank.content[0] != rank.step)
       return name(r) + " takes the content of step " + std::to_string(rank.content[0]) +
              " for step " + std::to_string(rank.step);
-    if (rank.excluded != 0) continue;
+    if (rank.excluded != 0 || rank.called_back != 0) continue;
     low = std::min<int>(low, rank.step);
     high = std::max<int>(high, rank.step);
   }
   if (high > low + 1)
     return "steps " + std::to_string(low) + " and " + std::to_string(high) + " at the same time";
-  if (holder || finished || !alive) return "";
+  if (holder || finished) return "";
+  for (int r = 0; r < kMaxRanks; ++r) {
+    const Rank& rank = state.ranks[r];
+    if (has(state.stood, r) && rank.life == Life::kLeft)
+      return "the state is lost, and " + name(r) + " has left before the others had a world";
+  }
+  if (!alive) return "";
   if (former_holder) return "the state is lost, and a rank that had it lives";
   if (state.staying_holder_died == 0) return "the state is lost, and nobody that had it has died";
   return "";
@@ -65,6 +71,8 @@ std::string Model::describe(const State& before, Action action) const {
         if (has(desired(before), r)) members += " " + std::to_string(r);
       return "the launcher declares epoch " + std::to_string(before.newest + 1) + ":" + members;
     }
+    case Kind::kStand:
+      return "epoch " + std::to_string(before.newest) + " stands; who is not in it may go";
     case Kind::kEnter:
       return who + (has(epoch_of(before, before.newest).members, action.rank)
                         ? " enters epoch " + std::to_string(before.newest)

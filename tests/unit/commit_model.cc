@@ -32,6 +32,7 @@ State Model::first() const {
     rank.has_held = 1;
   }
   declare(state);
+  state.stood = epoch_of(state, state.newest).members;  // in effect: none can go before
   return state;
 }
 
@@ -44,7 +45,17 @@ void Model::declare(State& state) const {
   epoch.members = static_cast<std::uint8_t>(members);
   for (int r = 0; r < kMaxRanks; ++r) {
     Rank& rank = state.ranks[r];
-    if (rank.life == Life::kAlive && !has(members, r) && rank.wanted_away != 0) rank.excluded = 1;
+    if (rank.life != Life::kAlive || rank.wanted_away == 0) continue;
+    if (has(members, r) && rank.excluded != 0) rank.called_back = state.newest;
+    rank.excluded = has(members, r) ? 0 : 1;
+  }
+}
+
+void Model::stand(State& state) const {
+  state.standing = state.newest;
+  state.stood = epoch_of(state, state.newest).members;
+  for (Rank& rank : state.ranks) {
+    if (rank.life == Life::kAlive && rank.excluded != 0) rank.released = 1;
   }
 }
 
@@ -66,6 +77,9 @@ std::string Model::apply(State& state, Action action) const {
       break;
     case Kind::kDeclare:
       declare(state);
+      break;
+    case Kind::kStand:
+      stand(state);
       break;
     case Kind::kEnter:
       wrong = enter(state, r);
@@ -113,7 +127,7 @@ std::string Model::apply(State& state, Action action) const {
 
 void Model::die(State& state, int r) const {
   Rank& rank = state.ranks[r];
-  if (rank.step >= 0 && rank.excluded == 0) state.staying_holder_died = 1;
+  if (rank.step >= 0 && !may_go(rank)) state.staying_holder_died = 1;
   // What it has given stays in its places; nothing else of it matters any more.
   const auto wanted_away = rank.wanted_away;
   rank = Rank{};
@@ -132,6 +146,8 @@ std::string Model::enter(State& state, int r) const {
   rank.stage = Stage::kOpen;
   rank.received = 0;
   epoch.places[r].entered = 1;
+  // The launcher hears of it at once, unless somebody waits for its word.
+  if (!anybody_held(state) && stands(state)) stand(state);
   return "";
 }
 
@@ -180,6 +196,7 @@ std::string Model::in_step(State& state, int r) const {
   own.posted = 0;
   rank.completed = 0;
   rank.received = 0;
+  if (rank.epoch >= rank.called_back) rank.called_back = 0;
   own.batch[own.attempt % 2] = -1;
   rank.stage = rank.step < shape_.steps ? Stage::kStep : Stage::kFinish;
   if (own.attempt > 1 || shape_.rule == Rule::kNobodyCompares) return "";

@@ -16,12 +16,13 @@ namespace bellows::commit_model {
 /// What is played: the protocol, or one with a mistake that must be found.
 enum class Rule : std::uint8_t {
   kRight,
-  kNobodyCompares,        // after a change everybody goes on with what it has
-  kInPlace,               // the receiver overwrites its state, piece by piece
-  kInPlaceInvalidFirst,   // ... having said that it has none now
-  kControlWordIsProof,    // who has seen the control word counts the step, its buckets or not
-  kSourceIsLowest,        // after the comparison rank 0's state is taken, not the furthest's
-  kLeaveBeforeJoinersSet  // a leaver is let go while others have not got the state yet
+  kNobodyCompares,          // after a change everybody goes on with what it has
+  kInPlace,                 // the receiver overwrites its state, piece by piece
+  kInPlaceInvalidFirst,     // ... having said that it has none now
+  kControlWordIsProof,      // who has seen the control word counts the step, its buckets or not
+  kSourceIsLowest,          // after the comparison rank 0's state is taken, not the furthest's
+  kLeaveBeforeJoinersSet,   // a leaver is let go while others have not got the state yet
+  kLeaveBeforeOthersStand,  // ... while the others have not entered their world yet
 };
 
 struct Shape {
@@ -41,6 +42,7 @@ enum class Kind : std::uint8_t {
   kLeave,  // somebody wants this rank to leave
   // the protocol
   kDeclare,  // the launcher: a new epoch
+  kStand,    // the launcher: all have entered the newest, and who is not in it may go
   kEnter,    // a rank that is outside goes into the newest epoch, or ends as it is not wanted
   kFail,     // what a rank waits for fails, as a member of the epoch is gone
   kOpened,   // the world is open
@@ -81,7 +83,9 @@ class Model {
   void protocol_actions(const State& state, int rank, std::vector<Action>& to) const;
   void step_actions(const State& state, int rank, std::vector<Action>& to) const;
   int desired(const State& state) const;
+  bool may_go(const Rank& rank) const;
   void declare(State& state) const;
+  void stand(State& state) const;
   std::string enter(State& state, int rank) const;
   std::string compared(State& state, int rank) const;
   void receive(State& state, int rank) const;

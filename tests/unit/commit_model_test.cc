@@ -108,6 +108,12 @@ TEST(CommitMistakes, ToLetTheLastHolderGo) {
   EXPECT_EQ(explore({.ranks = 1, .deaths = 0, .joiners = 1, .leaves = 1}).fault, "");
 }
 
+TEST(CommitMistakes, ToLetALeaverGoBeforeTheOthersHaveAWorld) {
+  const Shape shape{.ranks = 2, .deaths = 1, .leaves = 1, .rule = Rule::kLeaveBeforeOthersStand};
+  EXPECT_THAT(explore(shape).fault, HasSubstr("has left before the others had a world"));
+  EXPECT_EQ(explore({.ranks = 2, .deaths = 1, .leaves = 1}).fault, "");
+}
+
 // ---- the search itself --------------------------------------------------------------------------
 
 TEST(CommitSearch, TellsHowItCameAbout) {

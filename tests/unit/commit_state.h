@@ -49,18 +49,23 @@ struct Rank {
   std::array<std::int8_t, kPieces> content{-1, -1};
   std::uint8_t received = 0;   // pieces in staging
   std::uint8_t completed = 0;  // buckets, a bit each
-  std::uint8_t wanted_away = 0, excluded = 0;
-  std::uint8_t has_held = 0;  // a state, at some time
+  std::uint8_t wanted_away = 0;
+  std::uint8_t excluded = 0;     // from the newest epoch; it holds its state until it is released
+  std::uint8_t released = 0;     // may go
+  std::uint8_t called_back = 0;  // by this epoch; the others may have gone on meanwhile
+  std::uint8_t has_held = 0;     // a state, at some time
 };
 
 struct State {
   std::uint8_t newest = 0;  // epoch
   std::uint8_t joins = 0;
   std::uint8_t staying_holder_died = 0;
+  std::uint8_t standing = 0;  // newest epoch that all its members have entered
+  std::uint8_t stood = 0;     // its members, a bit each
   std::array<Rank, kMaxRanks> ranks;
   std::array<Epoch, kMaxEpochs> epochs;  // oldest first
 };
-static_assert(sizeof(State) == 3 + kMaxRanks * sizeof(Rank) + kMaxEpochs * sizeof(Epoch));
+static_assert(sizeof(State) == 5 + kMaxRanks * sizeof(Rank) + kMaxEpochs * sizeof(Epoch));
 
 /// Whether a set of ranks (a bit each) has this one.
 inline bool has(int set, int rank) { return (set >> rank & 1) != 0; }
@@ -88,6 +93,28 @@ bool all_members(const Epoch& epoch, Predicate predicate) {
   for (int r = 0; r < kMaxRanks; ++r)
     if (has(epoch.members, r) && !predicate(epoch.places[r])) return false;
   return true;
+}
+
+/// Who leaves and has not been released.
+inline bool anybody_held(const State& state) {
+  return std::any_of(state.ranks.begin(), state.ranks.end(), [](const Rank& rank) {
+    return rank.life == Life::kAlive && rank.excluded != 0 && rank.released == 0;
+  });
+}
+
+/// Whether the newest epoch is as it was declared.
+inline bool all_alive(const State& state) {
+  const Epoch& newest = epoch_of(state, state.newest);
+  for (int r = 0; r < kMaxRanks; ++r)
+    if (has(newest.members, r) && state.ranks[r].life != Life::kAlive) return false;
+  return true;
+}
+
+/// Whether all its members have entered it.
+inline bool stands(const State& state) {
+  const Epoch& newest = epoch_of(state, state.newest);
+  return all_alive(state) && state.standing != state.newest &&
+         all_members(newest, [](const Place& p) { return p.entered != 0; });
 }
 
 inline int lowest_member(const Epoch& epoch) { return std::countr_zero(epoch.members); }

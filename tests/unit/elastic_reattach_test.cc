@@ -262,7 +262,10 @@ TEST_F(ElasticReports, JoinersAndLeaversAreTold) {
   const FoundJob job = found();
   EXPECT_FALSE(job.broken);
   EXPECT_EQ(members_.member(4)->state, MemberState::leaving);
+  EXPECT_THAT(job.held, testing::ElementsAre(4));
   EXPECT_EQ(members_.member(7)->state, MemberState::joining);
+  n2_.ranks[1].released = true;
+  EXPECT_THAT(found().held, testing::IsEmpty());
 }
 
 TEST_F(ElasticReports, TheFirstWorldMayStillBeLoading) {
@@ -285,7 +288,7 @@ TEST_F(ElasticReports, TravelAsJson) {
   n1_.ranks[0].abort_status = 3;
   n1_.ranks[0].end = ended();
   n1_.ranks[1].left = 2;
-  n1_.ranks[1].dismissed = true;
+  n1_.ranks[1].dismissed = n1_.ranks[1].released = true;
   n1_.failed = 5;
   const json::object sent = to_json(n1_);
   EXPECT_EQ(to_json(node_report_from_json(sent)), sent);

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <thread>
@@ -21,7 +23,7 @@ TEST(Bricks, LookForTheirBase) {
   JobView base;
   base.id = 4711;
   base.restarts = 2;
-  const std::string script = brick_script(base, std::chrono::seconds(20));
+  const std::string script = brick_script(base, std::chrono::seconds(20), std::chrono::seconds(60));
   EXPECT_THAT(script, HasSubstr("scontrol show job 4711"));
   EXPECT_THAT(script, HasSubstr("Restarts=2"));
   EXPECT_THAT(script, HasSubstr("20 + $$ % 5"));
@@ -70,7 +72,8 @@ int children(pid_t process) {
 TEST(Bricks, EndByTheBrokersSignalAndNotBySlurmsWarning) {
   JobView base;
   base.id = 4711;
-  const std::string script = brick_script(base, std::chrono::seconds(1000));
+  const std::string script =
+      brick_script(base, std::chrono::seconds(1000), std::chrono::seconds(60));
   const pid_t shell = fork();
   ASSERT_GE(shell, 0);
   if (shell == 0) {
@@ -87,6 +90,33 @@ TEST(Bricks, EndByTheBrokersSignalAndNotBySlurmsWarning) {
   // No `sleep` is left either, which slurmd would wait for.
   EXPECT_TRUE(until([&] { return kill(-shell, 0) != 0 && errno == ESRCH; }));
   kill(-shell, SIGKILL);
+}
+
+// How many looks the script takes when they find these states, one after the other; -1 if it goes
+// on after the last.
+int looks_until_end(const std::vector<std::string>& states) {
+  JobView base;
+  base.id = 4711;
+  std::string script = brick_script(base, std::chrono::seconds(20), std::chrono::seconds(60));
+  const std::string asks = "$(scontrol show job 4711 2>&1)";
+  std::string finds = "; look=$((look + 1)); echo $look >&3; case $look in ";
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    finds += std::to_string(i + 1) + ") state=\"JobState=" + states[i] + " Restarts=0 \" ;; ";
+  }
+  script.replace(script.find(asks), asks.size(), finds + "*) exit 99 ;; esac");
+  script.insert(0, "exec 3>&1; look=0; sleep() { :; }\n");
+  setenv("SCRIPT", script.c_str(), 1);
+  FILE* shell = popen("exec sh -c \"$SCRIPT\"", "r");
+  int last = 0, looks = 0;
+  while (fscanf(shell, "%d", &last) == 1) ++looks;
+  return pclose(shell) == 0 ? looks : -1;
+}
+
+TEST(Bricks, DoNotWaitForEverForASuspendedBase) {
+  const std::string runs = "RUNNING", away = "SUSPENDED";
+  EXPECT_EQ(looks_until_end({runs, away, away, away, away, away}), 5);
+  EXPECT_EQ(looks_until_end({away, away, away, runs, away, away, away}), -1);
+  EXPECT_EQ(looks_until_end({runs, "COMPLETED"}), 2);
 }
 
 }  // namespace

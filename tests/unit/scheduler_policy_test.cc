@@ -55,11 +55,12 @@ class Policy : public testing::Test {
  protected:
   Outlook look(std::vector<JobView> jobs, NodeState n4 = NodeState::allocated) {
     jobs.push_back(running(1, {"n1", "n2", "n3"}));
-    return outlook(bounds, {jobs.back()}, {"n1"}, jobs,
+    return outlook(bounds, {jobs.back()}, {"n1"}, companions, jobs,
                    {node("n1", NodeState::allocated), node("n2", NodeState::allocated),
                     node("n3", NodeState::allocated), node("n4", n4)});
   }
   Bounds bounds{1, 8, 1};
+  std::vector<protocol::CompanionPlace> companions;
 };
 
 TEST(Sizes, AreTheLeastPlusStepsUpToTheMost) {
@@ -72,6 +73,34 @@ TEST(Sizes, AreTheLeastPlusStepsUpToTheMost) {
   EXPECT_EQ(why_not_size(bounds, 8), "");
   EXPECT_THAT(why_not_size(bounds, 10), HasSubstr("2 to 9 nodes"));
   EXPECT_THAT(why_not_size(bounds, 6), HasSubstr("in steps of 3"));
+}
+
+TEST_F(Policy, IdleNodesOfACompanionsPlaceCount) {
+  JobView base = running(1, {"n1"});
+  base.shape.features = "fast";
+  JobView brick = running(2, {"n2"});
+  brick.partition = "spot";
+  brick.comment = brick_comment(1);
+  const std::vector<NodeView> nodes = {
+      node("n1", NodeState::allocated), node("n2", NodeState::allocated),
+      node("n3", NodeState::idle), node("n4", NodeState::idle), node("n6", NodeState::idle)};
+  const auto grows = [&](const std::vector<protocol::CompanionPlace>& places,
+                         const std::vector<JobView>& queue = {}) {
+    const Decision decision = turbo(outlook(bounds, {base, brick}, {"n1"}, places, queue, nodes));
+    return std::pair(decision.grow, decision.companion);
+  };
+  protocol::CompanionPlace spot;
+  spot.partition = "spot";
+  spot.features = "slow";
+  using std::pair;
+  EXPECT_EQ(grows({}), pair(1, 0UL));      // n3
+  EXPECT_EQ(grows({spot}), pair(2, 1UL));  // n4 and n6: all from one place
+  spot.most = 2;                           // n2 is there already
+  EXPECT_EQ(grows({spot}), pair(1, 0UL));
+  spot.most = {};
+  EXPECT_EQ(grows({spot}, {waiting(9, 1, "slow")}), pair(1, 0UL));  // n4 is the pending job's
+  spot.partition = "elsewhere";
+  EXPECT_EQ(grows({spot}), pair(1, 0UL));
 }
 
 TEST_F(Policy, GrowsIntoIdleNodes) {

@@ -216,6 +216,29 @@ TEST_F(BrokerTest, GrowsByABrickWhereSlurmDoesNotExpand) {
   expect_as_before();
 }
 
+TEST_F(BrokerTest, AJobWithGpusIsNotExpanded) {
+  cluster.edit(base).shape.gres = "gres/gpu:2";
+  cluster.edit(base).has_gres = true;
+  EXPECT_EQ(ask("+1").how, "companion job 2 in main");
+  EXPECT_EQ(cluster.edit(2).shape.gres, "gres/gpu:2");
+}
+
+TEST_F(BrokerTest, GrowsByABrickWhenTheExpansionCannotBeMerged) {
+  cluster.refuses_merging = "it has allocated GRES";
+  EXPECT_EQ(ask("+1").how, "companion job 3 in main");
+  EXPECT_THAT(cluster.log, Contains("cancel 2"));  // the expansion
+  ask("-1");
+  EXPECT_EQ(ask("+1").how, "companion job 4 in main");  // at once: it is known now
+}
+
+TEST_F(BrokerTest, TheNextPlaceIsAskedWhenTheExpansionCannotBeMerged) {
+  settings.companions = {
+      {.partition = "spot", .qos = "", .features = "", .gres = "", .account = "", .most = 1}};
+  cluster.refuses_merging = "it has allocated GRES";
+  EXPECT_EQ(ask("+1").how, "companion job 3 in spot");
+  EXPECT_THAT(refusal("+1"), HasSubstr("companion jobs in spot may have 1 nodes"));
+}
+
 TEST_F(BrokerTest, TriesTheNextPlaceWhenTheFirstTakesItsTime) {
   settings.companions = {
       {.partition = "spot", .qos = "", .features = "", .gres = "", .account = "", .most = {}}};
