@@ -2,7 +2,7 @@
 // The options that decide the result of a run.
 #include <fmt/format.h>
 
-#include "trainer/lr_rule.h"
+#include "trainer/adaptation/lr_rule.h"
 #include "trainer/options.h"
 
 namespace bellows::trainer {

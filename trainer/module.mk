@@ -4,9 +4,9 @@
 MANPAGES += docs/man/bellows-train.1
 
 TRAINER_PLAIN := options dataset image_dataset idx fashion_mnist cifar10 hdf5_dataset text_dataset \
-  sampler sample_record schedule signals mathematics lr_rule batch_rule gradient_noise adaptation \
-  throughput goodput
-TRAINER_TORCH := model mlp cnn resnet transformer dropout optimizer gradient_norm mpi_backend gradients device team \
+  sampler sample_record schedule signals mathematics \
+  $(addprefix adaptation/,adaptation batch_rule goodput gradient_noise lr_rule throughput)
+TRAINER_TORCH := model mlp cnn resnet transformer dropout optimizer adaptation/gradient_norm mpi_backend gradients device team \
   training_state flat_state saved_image state_transfer course batch passes logical_ranks evaluation snapshot step report \
   training elastic_training
 TORCH_OBJS += $(TRAINER_TORCH:%=$(O)/obj/trainer/%.o) $(O)/obj/trainer/bellows_train.o

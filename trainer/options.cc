@@ -11,9 +11,9 @@
 #include <limits>
 #include <sstream>
 
-#include "trainer/batch_rule.h"
+#include "trainer/adaptation/batch_rule.h"
 #include "trainer/errors.h"
-#include "trainer/lr_rule.h"
+#include "trainer/adaptation/lr_rule.h"
 
 namespace bellows::trainer {
 

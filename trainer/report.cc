@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "trainer/errors.h"
-#include "trainer/lr_rule.h"
+#include "trainer/adaptation/lr_rule.h"
 
 namespace bellows::trainer {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "trainer/lr_rule.h"
+#include "trainer/adaptation/lr_rule.h"
 
 namespace bellows::trainer {
 

@@ -8,9 +8,9 @@
 #include <memory>
 #include <vector>
 
-#include "trainer/adaptation.h"
+#include "trainer/adaptation/adaptation.h"
 #include "trainer/dataset.h"
-#include "trainer/gradient_norm.h"
+#include "trainer/adaptation/gradient_norm.h"
 #include "trainer/model.h"
 #include "trainer/optimizer.h"
 #include "trainer/options.h"

@@ -2,7 +2,7 @@
 // How the batch follows the ranks, and in how many passes a rank works through its share.
 #include <gtest/gtest.h>
 
-#include "trainer/batch_rule.h"
+#include "trainer/adaptation/batch_rule.h"
 #include "trainer/sampler.h"
 
 namespace bellows::trainer {

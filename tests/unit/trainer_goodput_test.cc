@@ -6,7 +6,7 @@
 #include <cmath>
 #include <random>
 
-#include "trainer/goodput.h"
+#include "trainer/adaptation/goodput.h"
 
 namespace bellows::trainer {
 namespace {

@@ -7,7 +7,7 @@
 #include <functional>
 #include <random>
 
-#include "trainer/gradient_noise.h"
+#include "trainer/adaptation/gradient_noise.h"
 
 namespace bellows::trainer {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/trainer_fake_dataset.h"
-#include "trainer/gradient_norm.h"
+#include "trainer/adaptation/gradient_norm.h"
 #include "trainer/passes.h"
 #include "trainer/training_state.h"
 

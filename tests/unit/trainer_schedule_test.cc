@@ -8,8 +8,8 @@
 #include <memory>
 #include <sstream>
 
-#include "trainer/adaptation.h"
-#include "trainer/lr_rule.h"
+#include "trainer/adaptation/adaptation.h"
+#include "trainer/adaptation/lr_rule.h"
 #include "trainer/schedule.h"
 
 namespace bellows::trainer {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer/gradient_noise.h"
+#include "trainer/adaptation/gradient_noise.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer/adaptation.h"
+#include "trainer/adaptation/adaptation.h"
 
 #include <span>
 
-#include "trainer/lr_rule.h"
+#include "trainer/adaptation/lr_rule.h"
 #include "trainer/schedule.h"
 
 namespace bellows::trainer {

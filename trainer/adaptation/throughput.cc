@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer/throughput.h"
+#include "trainer/adaptation/throughput.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer/lr_rule.h"
+#include "trainer/adaptation/lr_rule.h"
 
 #include <algorithm>
 #include <cmath>

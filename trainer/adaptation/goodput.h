@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "trainer/throughput.h"
+#include "trainer/adaptation/throughput.h"
 
 namespace bellows::trainer {
 

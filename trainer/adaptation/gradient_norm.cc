@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer/gradient_norm.h"
+#include "trainer/adaptation/gradient_norm.h"
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer/batch_rule.h"
+#include "trainer/adaptation/batch_rule.h"
 
 #include <algorithm>
 

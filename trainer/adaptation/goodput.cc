@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trainer/goodput.h"
+#include "trainer/adaptation/goodput.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "trainer/gradient_noise.h"
+#include "trainer/adaptation/gradient_noise.h"
 
 namespace bellows::trainer {
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "trainer/batch_rule.h"
-#include "trainer/gradient_noise.h"
+#include "trainer/adaptation/batch_rule.h"
+#include "trainer/adaptation/gradient_noise.h"
 #include "trainer/options.h"
 #include "trainer/sampler.h"
 
