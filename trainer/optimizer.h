@@ -15,12 +15,10 @@ namespace bellows::trainer {
 
 using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 
-/// What an optimizer divides gradients by: sqrt(square) / correction + epsilon, in each element; by
-/// nothing where `square` is not defined.
+/// What an optimizer divides the elements of a gradient by: those of `divisor`; nothing where that
+/// is not defined.
 struct Preconditioner {
-  torch::Tensor square;
-  double correction = 1;
-  double epsilon = 0;
+  torch::Tensor divisor;
 };
 
 class Optimizer {

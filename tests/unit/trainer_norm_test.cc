@@ -25,8 +25,7 @@ Options options_for(const std::string& optimizer) {
 
 double exact(const torch::Tensor& a, const torch::Tensor& b, const Preconditioner& by) {
   torch::Tensor scale = torch::ones_like(a, torch::kFloat64);
-  if (by.square.defined())
-    scale = by.square.to(torch::kFloat64).sqrt() / by.correction + by.epsilon;
+  if (by.divisor.defined()) scale = by.divisor.to(torch::kFloat64);
   return (a.to(torch::kFloat64) / scale * (b.to(torch::kFloat64) / scale)).sum().item<double>();
 }
 
@@ -37,7 +36,7 @@ TEST(InnerProductTest, IsThatOfDoublePrecision) {
       const torch::Tensor a = torch::randn({size});
       const torch::Tensor b = torch::randn({size}) + 1;
       Preconditioner by;
-      if (adam) by = {torch::rand({size}), 0.3, 1e-4};
+      if (adam) by = {torch::rand({size}) / 0.3 + 1e-2};
       for (const auto& [x, y] : {std::pair{a, a}, {a, b}})
         EXPECT_NEAR(inner_product(x, y, by), exact(x, y, by),
                     1e-5 * std::sqrt(exact(x, x, by) * exact(y, y, by)))
@@ -59,6 +58,19 @@ TEST(PreconditionerTest, IsWhatAdamDividesBy) {
   }
   // Of equal gradients the corrected second moment is their square.
   EXPECT_NEAR(inner_product(p.grad(), p.grad(), adam->preconditioner(0)), 1, 1e-6);
+  // After each update, and where the state came from elsewhere, it is that of the new moments.
+  p.mutable_grad() = torch::full({1}, 30.0, torch::kFloat64);
+  for (int step = 0; step < 2; ++step) {
+    adam->step(0.01);
+    const double second = adam->state().back().second.item<double>();
+    const double t = static_cast<double>(adam->updates());
+    EXPECT_NEAR(adam->preconditioner(0).divisor.item<double>(),
+                std::sqrt(second / (1 - std::pow(0.999, t))) + 1e-8, 1e-9);
+  }
+  adam->state().back().second.fill_(0.25);
+  adam->set_updates(100);
+  EXPECT_NEAR(adam->preconditioner(0).divisor.item<double>(),
+              0.5 / std::sqrt(1 - std::pow(0.999, 100)) + 1e-8, 1e-9);
   const auto sgd = make_optimizer(options_for("sgd"), {{"p", p}});
   EXPECT_TRUE(sgd->gradients_compare());
   EXPECT_NEAR(inner_product(p.grad(), p.grad(), sgd->preconditioner(0)), 9, 1e-12);

@@ -9,27 +9,55 @@ namespace bellows::trainer {
 
 namespace {
 
-// Fits into the cache of a core with all that is made of it.
+// Products that are added up in single precision, in each of kLanes sums.
 constexpr std::int64_t kPiece = 8192;
+constexpr std::int64_t kWidth = 4, kVectors = 4, kLanes = kVectors * kWidth;
+using Vector __attribute__((vector_size(16))) = float;
+
+Vector load(const float* from) {
+  Vector vector;
+  std::memcpy(&vector, from, sizeof vector);
+  return vector;
+}
+
+/// Where there is nothing to divide by.
+struct One {
+  static Vector apply(Vector value, std::int64_t) { return value; }
+  static double apply(float value, std::int64_t) { return value; }
+};
+struct Divisor {
+  const float* values;
+  Vector apply(Vector value, std::int64_t at) const { return value / load(values + at); }
+  double apply(float value, std::int64_t at) const {
+    return static_cast<double>(value) / static_cast<double>(values[at]);
+  }
+};
 
 /// Each lane is a sum of its own, so that the order of the additions is in the source, and not up
 /// to a compiler or a processor.
-double sum_of_products(const float* a, const float* b, std::int64_t count) {
-  using Lanes __attribute__((vector_size(16))) = float;
-  constexpr std::int64_t kWidth = 4, kLanes = 4 * kWidth;
-  std::array<Lanes, 4> sums{};
-  std::int64_t at = 0;
-  for (; at + kLanes <= count; at += kLanes)
-    for (std::size_t i = 0; i < sums.size(); ++i) {
-      Lanes x, y;
-      std::memcpy(&x, a + at + kWidth * static_cast<std::int64_t>(i), sizeof x);
-      std::memcpy(&y, b + at + kWidth * static_cast<std::int64_t>(i), sizeof y);
-      sums[i] += x * y;
+template <typename By>
+double sum_of_products(const float* a, const float* b, By by, std::int64_t begin,
+                       std::int64_t end) {
+  std::array<Vector, kVectors> sums{};
+  std::int64_t at = begin;
+  for (; at + kLanes <= end; at += kLanes)
+    for (std::int64_t i = 0; i < kVectors; ++i) {
+      const std::int64_t here = at + kWidth * i;
+      const Vector x = by.apply(load(a + here), here);
+      sums[static_cast<std::size_t>(i)] += x * (a == b ? x : by.apply(load(b + here), here));
     }
   double total = 0;
-  for (const Lanes& lanes : sums)
-    for (std::int64_t i = 0; i < kWidth; ++i) total += static_cast<double>(lanes[i]);
-  for (; at < count; ++at) total += static_cast<double>(a[at]) * static_cast<double>(b[at]);
+  for (const Vector& vector : sums)
+    for (std::int64_t i = 0; i < kWidth; ++i) total += static_cast<double>(vector[i]);
+  for (; at < end; ++at) total += by.apply(a[at], at) * by.apply(b[at], at);
+  return total;
+}
+
+template <typename By>
+double sum_of_pieces(const float* a, const float* b, By by, std::int64_t count) {
+  double total = 0;
+  for (std::int64_t at = 0; at < count; at += kPiece)
+    total += sum_of_products(a, b, by, at, std::min(at + kPiece, count));
   return total;
 }
 
@@ -39,10 +67,9 @@ bool is_plain(const torch::Tensor& tensor) {
 
 /// For any device and type.
 double generic(torch::Tensor a, torch::Tensor b, const Preconditioner& by) {
-  if (by.square.defined()) {
-    const torch::Tensor scale = by.square.sqrt().div_(by.correction).add_(by.epsilon);
-    a = a / scale;
-    b = b / scale;
+  if (by.divisor.defined()) {
+    a = a / by.divisor;
+    b = b / by.divisor;
   }
   return (a.to(torch::kFloat64) * b).sum().item<double>();
 }
@@ -59,22 +86,9 @@ double inner_product(const torch::Tensor& first, const torch::Tensor& second,
   const torch::Tensor b = first.is_same(second) ? a : flat(second);
   const auto* x = a.const_data_ptr<float>();
   const auto* y = b.const_data_ptr<float>();
-  double total = 0;
-  if (!by.square.defined()) {
-    for (std::int64_t at = 0; at < a.numel(); at += kPiece)
-      total += sum_of_products(x + at, y + at, std::min(kPiece, a.numel() - at));
-    return total;
-  }
-  const torch::Tensor square = flat(by.square);
-  for (std::int64_t at = 0; at < a.numel(); at += kPiece) {
-    const std::int64_t end = std::min(at + kPiece, a.numel());
-    const torch::Tensor scale =
-        square.slice(0, at, end).sqrt().div_(by.correction).add_(by.epsilon);
-    const torch::Tensor u = a.slice(0, at, end) / scale;
-    const torch::Tensor v = x == y ? u : b.slice(0, at, end) / scale;
-    total += sum_of_products(u.const_data_ptr<float>(), v.const_data_ptr<float>(), end - at);
-  }
-  return total;
+  if (!by.divisor.defined()) return sum_of_pieces(x, y, One{}, a.numel());
+  const torch::Tensor divisor = flat(by.divisor);
+  return sum_of_pieces(x, y, Divisor{divisor.const_data_ptr<float>()}, a.numel());
 }
 
 double inner_product(const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b,
