@@ -23,8 +23,10 @@ void adaptation(const Options& o, Texts& all) {
     all["micro-batch-bounds"] = fmt::format("{},{}", o.micro_batch_least, o.micro_batch_most);
   }
   if (o.lr_rule == "linear" || o.lr_rule == "sqrt") all["lr-ramp"] = number(o.lr_ramp);
+  if (!o.policy.empty()) all["policy"] = o.policy;
   // How gradient noise is measured.
-  if (counts_gain(o.lr_rule)) {
+  if (counts_gain(o.lr_rule) || o.adapts()) {
+    all["noise-interval"] = number(o.noise_interval);
     all["micro-batch"] = number(o.micro_batch);
     all["micro-batch-bounds"] = fmt::format("{},{}", o.micro_batch_least, o.micro_batch_most);
   }
@@ -32,7 +34,7 @@ void adaptation(const Options& o, Texts& all) {
 
 }  // namespace
 
-bool Options::measures_noise() const { return measure_noise || counts_gain(lr_rule); }
+bool Options::measures_noise() const { return measure_noise || counts_gain(lr_rule) || adapts(); }
 
 Texts Options::mathematics() const {
   Texts all{

@@ -11,9 +11,10 @@
 #include <limits>
 #include <sstream>
 
-#include "trainer/adaptation/batch_rule.h"
-#include "trainer/errors.h"
 #include "trainer/adaptation/lr_rule.h"
+#include "trainer/adaptation/rules.h"
+#include "trainer/adaptation/shares.h"
+#include "trainer/errors.h"
 
 namespace bellows::trainer {
 
@@ -94,13 +95,15 @@ struct Table {
         "largest norm of the gradient; longer ones are scaled down")(
         "seed", po::value(&o.seed)->default_value(o.seed),
         "of the initial parameters, the order of the data and all other draws");
-    adapt.add_options()("batch-rule", po::value(&o.batch_rule)->default_value(o.batch_rule),
-                        "fixed, per-rank (ranks x --rank-batch), or hybrid (--batch while each "
-                        "rank has --rank-batch of it, then as per-rank)")(
+    adapt.add_options()(
+        "batch-rule", po::value(&o.batch_rule)->default_value(o.batch_rule),
+        "fixed, per-rank (ranks x --rank-batch), hybrid (--batch while each rank has "
+        "--rank-batch of it, then as per-rank), or adaptive (what makes the most "
+        "progress per second)")(
         "rank-batch", po::value(&o.rank_batch)->default_value(o.rank_batch, "of the start"),
         "per-rank, hybrid: samples per rank and step; --batch stays the one that --lr belongs to")(
         "max-batch", po::value(&o.max_batch)->default_value(o.max_batch, "none"),
-        "per-rank, hybrid: the largest batch")(
+        "the largest batch")(
         "micro-batch-bounds", po::value(&micro_batch_bounds)->default_value("", "none"),
         "LEAST,MOST samples a rank works on at once; more are accumulated in equal parts")(
         "lr-rule", po::value(&o.lr_rule)->default_value(o.lr_rule),
@@ -108,7 +111,17 @@ struct Table {
         "or legw")("lr-ramp", po::value(&o.lr_ramp)->default_value(o.lr_ramp),
                    "linear, sqrt: steps in which the rate follows a change of the batch")(
         "measure-noise", po::bool_switch(&o.measure_noise),
-        "measure and report the gradient noise scale also where no rule needs it");
+        "measure and report the gradient noise scale also where no rule needs it")(
+        "noise-interval", po::value(&o.noise_interval)->default_value(o.noise_interval),
+        "steps from one measurement of gradient noise to the next")(
+        "decide-every", po::value(&o.decide_every)->default_value(o.decide_every),
+        "adaptive, --policy: steps from one decision to the next")(
+        "policy", po::value(&o.policy),
+        "shared library that decides on batch, learning rate and size, instead of --batch-rule")(
+        "shares", po::value(&o.shares)->default_value(o.shares),
+        "of the ranks in a batch: equal, or by their measured speed")(
+        "drop-stragglers", po::bool_switch(&o.drop_stragglers),
+        "a rank that stays less than half as fast as the others leaves");
     limits.add_options()("passes", po::value(&o.passes),
                          "passes over the training data (also --epochs)")(
         "steps", po::value(&o.steps), "updates")("train-seconds", po::value(&o.train_seconds),
@@ -205,8 +218,22 @@ void check_adaptation(const Options& o) {
   require_range<std::int64_t>("rank-batch", o.rank_batch, 0, kMany);
   require_range<std::int64_t>("lr-ramp", o.lr_ramp, 0, kMany);
   const bool fixed = o.batch_rule == "fixed";
-  require(!fixed || (o.rank_batch == 0 && o.max_batch == 0),
-          "--rank-batch, --max-batch: need a --batch-rule of per-rank or hybrid");
+  const bool adaptive = o.batch_rule == "adaptive";
+  require(!fixed || o.rank_batch == 0, "--rank-batch: needs a --batch-rule of per-rank or hybrid");
+  require(!fixed || o.max_batch == 0 || !o.policy.empty(),
+          "--max-batch: needs a --batch-rule other than fixed, or a --policy");
+  require(fixed || o.policy.empty(), "--policy: takes the place of --batch-rule; use one of them");
+  require(!adaptive || o.rank_batch == 0, "--rank-batch: not with --batch-rule adaptive");
+  require(!adaptive || o.max_batch > 0,
+          "--batch-rule adaptive: needs --max-batch, up to where the batch may grow");
+  require(!o.adapts() || (o.micro_batch == 0 && o.logical_ranks == 0),
+          "--micro-batch, --logical-ranks: not with --batch-rule adaptive or --policy; use "
+          "--micro-batch-bounds");
+  require_name("shares", o.shares, share_names());
+  require(!times_ranks(o) || o.logical_ranks == 0,
+          "--shares speed, --drop-stragglers: not with --logical-ranks");
+  require_range<std::int64_t>("noise-interval", o.noise_interval, 1, 100000);
+  require_range<std::int64_t>("decide-every", o.decide_every, 1, kMany);
   require(
       o.batch_rule != "hybrid" || o.rank_batch > 0,
       "--batch-rule hybrid: needs --rank-batch, the least samples with which a rank works well");

@@ -51,6 +51,11 @@ struct Options {
   std::string lr_rule = "none";
   std::int64_t lr_ramp = 100;
   bool measure_noise = false;
+  std::int64_t noise_interval = 4;
+  std::int64_t decide_every = 50;
+  std::string policy;            // file
+  std::string shares = "equal";  // or speed
+  bool drop_stragglers = false;
 
   // How long, in steps of the base batch or what is worth as much. The first limit that is reached
   // ends the run; 0: no limit.
@@ -85,6 +90,8 @@ struct Options {
 
   /// Whether gradient noise is measured: a rule needs it, or it was asked for.
   bool measures_noise() const;
+  /// Whether decisions depend on more than the ranks, so that step times are kept.
+  bool adapts() const { return batch_rule == "adaptive" || !policy.empty(); }
 };
 
 /// Names that --model, --optimizer, ... accept; also used by the factories.

@@ -12,8 +12,8 @@
 #include <span>
 #include <utility>
 
-#include "trainer/errors.h"
 #include "trainer/adaptation/lr_rule.h"
+#include "trainer/errors.h"
 
 namespace bellows::trainer {
 
@@ -43,6 +43,7 @@ void Report::enter(int ranks) {
   if (line_open_) fmt::print("\n");
   line_open_ = false;
   ranks_ = ranks;
+  promised_ = 0;  // of a decision that the last world has not got round to
   terminal_ = ranks > 0 && on_terminal();
   if (ranks_ == 0 || options_.metrics.empty() || metrics_) return;
   metrics_.reset(std::fopen(options_.metrics.c_str(), "a"));
@@ -197,11 +198,37 @@ std::string Report::adaptation(const TrainingState& state, const StepResult& res
   return text;
 }
 
+/// When it is not that of the step before. All ranks keep count, the first one tells.
+void Report::tell_batch(const TrainingState& state) {
+  const Adaptation& now = state.adaptation;
+  const std::int64_t before = std::exchange(course_.batch, now.batch);
+  const std::int64_t micro_before = std::exchange(course_.micro_batch, now.micro_batch);
+  // With other rules the samples at once follow the ranks.
+  const bool micro = options_.adapts() && micro_before != now.micro_batch;
+  if (ranks_ == 0 || before == 0 || (before == now.batch && !micro)) return;
+  const double promise = std::exchange(promised_, 0);
+  const double noise = noise_scale(std::span(&now.noise, 1), static_cast<double>(options_.batch));
+  std::string why;
+  if (promise > 0) why = fmt::format(", goodput {:+.0f} % by the model", 100 * (promise - 1));
+  line(fmt::format("batch {} -> {} with step {}: {} ranks, {} samples at once, {} passes{}", before,
+                   now.batch, state.step, ranks_, now.micro_batch, now.accumulation + 1, why));
+  boost::json::object fields{{"step", state.step},
+                             {"ranks", ranks_},
+                             {"before", before},
+                             {"batch", now.batch},
+                             {"micro_batch", now.micro_batch},
+                             {"accumulation", now.accumulation}};
+  if (options_.measures_noise()) fields["noise_scale"] = noise;
+  if (promise > 0) fields["promise"] = promise;
+  metric("batch", std::move(fields));
+}
+
 void Report::step(const TrainingState& state, const StepResult& result) {
   const double took = seconds_since(course_.worked);
   course_.training_seconds += took;
   course_.trained_samples += result.samples;
   course_.worked = Clock::now();
+  tell_batch(state);
   if (ranks_ == 0) return;
   interval_seconds_ += took;
   interval_samples_ += result.samples;
@@ -253,6 +280,19 @@ void Report::step(const TrainingState& state, const StepResult& result) {
   interval_samples_ = 0;
   interval_steps_ = 0;
   interval_ = {};
+}
+
+void Report::straggler(const TrainingState& state, int rank, const std::string& host,
+                       double slowness) {
+  if (ranks_ == 0) return;
+  warning(fmt::format(
+      "rank {} on {} takes {:.1f} times as long per sample as the others{}", rank, host, slowness,
+      options_.drop_stragglers ? ": it is asked to leave (--drop-stragglers)" : ""));
+  metric("straggler", {{"step", state.step},
+                       {"rank", rank},
+                       {"host", host},
+                       {"slowness", slowness},
+                       {"dropped", options_.drop_stragglers}});
 }
 
 void Report::evaluation(const TrainingState& state, const Sums& sums, double seconds) {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "trainer/adaptation/adaptation.h"
-#include "trainer/dataset.h"
 #include "trainer/adaptation/gradient_norm.h"
+#include "trainer/dataset.h"
 #include "trainer/model.h"
 #include "trainer/optimizer.h"
 #include "trainer/options.h"

@@ -265,12 +265,12 @@ void check_steps(ElasticWorld& elastic) {
     Team team(world, torch::kCPU);
     Course course;
     SampleRecord record("");
-    Stepper stepper({o, data, torch::kCPU, state}, team, elastic, course, record);
+    Stepper stepper({o, data, torch::kCPU, state}, team, elastic, course, record, {o.batch}, 1);
     double samples = 0;
     for (int step = 0; step < 6; ++step) {
       // Rank 0 decides; any rank's signal counts.
       const bool signal = step == 4 && world.rank() == world.size() - 1;
-      const StepResult result = stepper.step(step == 3 ? kCheckpoint : kGoOn, signal);
+      const StepResult result = stepper.step(step == 3 ? kCheckpoint : kGoOn, {}, signal);
       samples += result.sums.targets;
       expect((result.control == kCheckpoint) == (step == 3), "the control word reaches all");
       expect(result.stop == (step == 4), "a signal on any rank reaches all");
@@ -291,6 +291,7 @@ void check_noise(ElasticWorld& elastic, std::int64_t batch, std::int64_t micro_b
   o.micro_batch = micro_batch;
   o.logical_ranks = logical_ranks;
   o.measure_noise = true;
+  o.noise_interval = 1;
   const FakeDataset data({{12}, false, 4});
   TrainingState state(o, data, torch::kCPU);
   Team team(elastic.world(), torch::kCPU);
@@ -321,8 +322,8 @@ void check_noise(ElasticWorld& elastic, std::int64_t batch, std::int64_t micro_b
 
   Course course;
   SampleRecord record("");
-  Stepper stepper({o, data, torch::kCPU, state}, team, elastic, course, record);
-  stepper.step(kGoOn, false);
+  Stepper stepper({o, data, torch::kCPU, state}, team, elastic, course, record, {o.batch}, 1);
+  stepper.step(kGoOn, {}, false);
   const NoiseAverages& noise = state.adaptation.noise;
   const auto close = [&](double got, double wanted) {
     return std::abs(got / noise.weight - wanted) <= 1e-4 * expected.mean_square;
@@ -334,7 +335,7 @@ void check_noise(ElasticWorld& elastic, std::int64_t batch, std::int64_t micro_b
     expect(close(noise.square, estimate->square) && close(noise.variance, estimate->variance),
            what);
   // A rank alone with one pass a step compares two steps.
-  stepper.step(kGoOn, false);
+  stepper.step(kGoOn, {}, false);
   expect(noise.estimates == (estimate                                 ? 2
                              : team.size() == 1 && logical_ranks == 0 ? 1
                                                                       : 0),

@@ -86,6 +86,147 @@ test_a_rank_that_dies_takes_its_part_of_the_batch_along() {
   samples_are_used_once 2
 }
 
+# ---- decisions ----------------------------------------------------------------------------------
+
+_decided() { (($(_count '"event":"batch".*"promise"') >= $1)); }
+# The state of all ranks is compared after each change (BELLOWS_CHECK_STATE).
+test_the_adaptive_batch_goes_through_joins_and_deaths() {
+  start_training 2 "${MODEL[@]}" "${ENDLESS[@]}" --batch-rule adaptive --max-batch 200 --lr-rule adascale \
+    --decide-every 5 --noise-interval 1
+  wait_until 60 _decided 1
+  expect_exit 0 control resize 3
+  changed join
+  kill_ranks 1
+  changed repair
+  expect_exit 0 control resize 4
+  changed join 2
+  kill_ranks 0 2
+  changed repair 2
+  stop_training
+  expect_steps '1 <= batch <= 200 and abs(scale - batch / 24) < 1e-12 and abs(lr - 0.004 * gain) < 1e-12'
+  samples_are_used_once 3
+  expect_contains "$OUT" 'by the model'
+  expect_contains "$(bellows-ckpt show "$(last_checkpoint c)")" adaptation/profile
+}
+
+# Each step brings a decision, so that deaths meet them.
+test_ranks_die_while_decisions_are_made() {
+  start_training 3 "${MODEL[@]}" "${ENDLESS[@]}" --batch-rule adaptive --max-batch 100 --decide-every 1
+  local round
+  for round in 1 2 3 4; do
+    kill_ranks $((round % 2))
+    changed repair "$round"
+    expect_exit 0 control resize 3
+    changed join "$round"
+  done
+  stop_training
+  expect_steps '1 <= batch <= 100'
+  samples_are_used_once 4
+}
+
+test_a_resumed_run_knows_the_step_times_and_the_batch() {
+  data
+  local options=("${MODEL[@]}" --data fashion-mnist:mnist --evaluate-every 0 --log-every 1 --checkpoint-dir c
+    --batch-rule adaptive --max-batch 200 --decide-every 10 --noise-interval 1 --passes 100000)
+  expect_exit 0 train 2 "${options[@]}" --metrics first.jsonl --train-seconds 4
+  expect_exit 0 train 2 "${options[@]}" --metrics m.jsonl --train-seconds 1
+  python3 - <<'END'
+import json
+def steps(file): return [line for line in map(json.loads, open(file)) if line["event"] == "step"]
+last, first = steps("first.jsonl")[-1], steps("m.jsonl")[0]
+assert last["batch"] > 24, last
+assert first["batch"] > 24 and first["step"] == last["step"] + 1, (last, first)
+END
+}
+
+test_a_policy_of_the_users_sets_batch_and_rate_and_asks_for_ranks() {
+  start_training 1 "${MODEL[@]}" "${ENDLESS[@]}" --policy "$BUILD/tests/resize_policy.so" --decide-every 2
+  changed join
+  more_steps 10
+  stop_training
+  expect_equal "$(seen_ranks)" "1 3"
+  expect_steps 'batch == 10 * ranks'
+  expect_contains "$OUT" 'batch 10 -> 30'
+  expect_contains "$OUT" '30 -> 30'
+  expect_contains "$OUT" '3 ranks, 5 samples at once, 2 passes'
+  expect_contains "$ERR" 'the policy has failed, nothing is changed: step four is unlucky'
+  expect_equal "$(grep '"event":"step"' m.jsonl | tail -n 3 | grep -c '"lr":2E-3,')" 3
+}
+
+test_a_policy_that_is_none_is_refused() {
+  data
+  expect_exit 2 train_mlp 2 --policy nothing.so
+  expect_contains "$ERR" '--policy nothing.so: '
+  echo 'int bellows_policy_version() { return 99; } void* bellows_make_policy() { return 0; }' >old.c
+  cc -shared -o old.so old.c
+  expect_exit 2 train_mlp 2 --policy old.so
+  expect_contains "$ERR" '--policy old.so: is of version 99'
+}
+
+# ---- unequal ranks ------------------------------------------------------------------------------
+
+test_shares_by_speed_use_each_sample_once_through_changes() {
+  start_training 2 --model mlp --width 32 --batch 50 --lr 0.004 "${ENDLESS[@]}" --shares speed --measure-noise
+  more_steps 40
+  expect_exit 0 control resize 4
+  changed join
+  more_steps 40
+  kill_ranks 0 2
+  changed repair
+  stop_training
+  expect_steps 'batch == 50'
+  samples_are_used_once 2
+}
+
+_parts() { tail -qn 1 used.* | python3 -c 'import json, sys
+steps = [json.loads(line) for line in sys.stdin]
+last = max(step["step"] for step in steps)
+print(*sorted(len(step["ids"]) for step in steps if step["step"] == last))' 2>/dev/null; }
+_unequal() {
+  local parts
+  read -ra parts <<<"$(_parts)"
+  ((${#parts[@]} == 2 && parts[1] > 2 * parts[0]))
+}
+test_a_slow_rank_gets_less_and_is_told_of() {
+  start_training 2 --model mlp --width 1000 --batch 200 --lr 0.001 "${ENDLESS[@]}" --shares speed
+  local pid
+  pid=$(rank_pids | tail -n 1)
+  "$ROOT/tests/lib/slow_down" "$pid" 0.2 &
+  wait_until 80 _unequal
+  wait_until 80 grep -q '"event":"straggler"' m.jsonl
+  stop_training
+  wait
+  expect_contains "$ERR" 'rank 1 on '
+  expect_contains "$ERR" ' times as long per sample as the others'
+}
+
+test_a_straggler_leaves_where_that_is_wanted() {
+  start_training 3 --model mlp --width 1000 --batch 300 --lr 0.001 "${ENDLESS[@]}" --drop-stragglers
+  local pid
+  pid=$(rank_pids | tail -n 1)
+  "$ROOT/tests/lib/slow_down" "$pid" 0.15 &
+  wait_until 80 _told leave 1
+  more_steps 3
+  stop_training
+  wait
+  expect_equal "$(seen_ranks)" "3 2"
+  expect_contains "$ERR" 'it is asked to leave'
+  samples_are_used_once 0
+}
+
+test_contradictory_options_of_adaptation_are_refused() {
+  expect_exit 2 train 1 --model mlp --data fashion-mnist --batch-rule adaptive
+  expect_contains "$ERR" '--batch-rule adaptive: needs --max-batch'
+  expect_exit 2 train 1 --model mlp --data fashion-mnist --batch-rule adaptive --max-batch 500 --micro-batch 4
+  expect_contains "$ERR" 'use --micro-batch-bounds'
+  expect_exit 2 train 1 --model mlp --data fashion-mnist --batch-rule per-rank --policy x.so
+  expect_contains "$ERR" '--policy: takes the place of --batch-rule'
+  expect_exit 2 train 1 --model mlp --data fashion-mnist --shares speed --logical-ranks 4
+  expect_contains "$ERR" 'not with --logical-ranks'
+  expect_exit 2 train 1 --model mlp --data fashion-mnist --shares most
+  expect_contains "$ERR" '--shares most: use one of equal, speed'
+}
+
 # What a run says of a step: all but times.
 steps_after() {
   python3 -c 'import json, sys

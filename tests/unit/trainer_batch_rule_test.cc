@@ -18,7 +18,7 @@ Options rule(const std::string& name, std::int64_t rank_batch = 0) {
 
 std::vector<std::int64_t> batches(const Options& o, std::int64_t rank_batch) {
   std::vector<std::int64_t> all;
-  for (const int ranks : {1, 2, 3, 4, 8}) all.push_back(plan_batch(o, rank_batch, ranks).batch);
+  for (const int ranks : {1, 2, 3, 4, 8}) all.push_back(batch_for(o, rank_batch, ranks));
   return all;
 }
 
@@ -61,6 +61,20 @@ TEST(BatchRuleTest, PassesAreAsFewAndAsEqualAsTheBoundAllows) {
   o.micro_batch_most = 0;
   o.micro_batch = 10;
   EXPECT_EQ(with_passes(o, 100, 3), (BatchPlan{100, 10, 3}));
+}
+
+TEST(BatchRuleTest, APolicysMicroBatchLowersTheOneOfTheOptionsOnly) {
+  Options o = rule("fixed");
+  EXPECT_EQ(make_plan(o, 100, 0, 4), (BatchPlan{100, 25, 0}));
+  EXPECT_EQ(make_plan(o, 100, 10, 4), (BatchPlan{100, 9, 2}));
+  EXPECT_EQ(make_plan(o, 100, 40, 4), (BatchPlan{100, 25, 0}));
+  o.micro_batch_least = 12;
+  o.micro_batch_most = 16;
+  EXPECT_EQ(make_plan(o, 100, 5, 4), (BatchPlan{100, 9, 2}));
+  EXPECT_EQ(make_plan(o, 100, 100, 4), (BatchPlan{100, 13, 1}));
+  o.max_batch = 80;
+  EXPECT_EQ(make_plan(o, 100, 0, 4).batch, 80);
+  EXPECT_EQ(make_plan(o, 0, 0, 4).batch, 1);
 }
 
 TEST(BatchRuleTest, PassesAreCountedAsTheyAreMade) {

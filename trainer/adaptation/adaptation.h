@@ -8,6 +8,8 @@
 
 #include "trainer/adaptation/batch_rule.h"
 #include "trainer/adaptation/gradient_noise.h"
+#include "trainer/adaptation/policy.h"
+#include "trainer/adaptation/profile.h"
 #include "trainer/options.h"
 #include "trainer/sampler.h"
 
@@ -15,14 +17,18 @@ namespace bellows::trainer {
 
 /// A part of the state of a training; sent and stored as bytes: whole words only.
 struct Adaptation {
-  double progress = 0;           // scale-invariant steps made
-  std::int64_t batch = 0;        // of the last step, of all ranks; 0: none was made
-  std::int64_t micro_batch = 0;  // likewise, of one pass of a rank
-  std::int64_t rank_batch = 0;   // --rank-batch, or what the first world made of it; 0: not yet
-  double factor = 1;             // of --lr-rule on the learning rate, in the last step
-  double ramp_from = 1;          // that of the last step before the scale changed
-  double ramp_start = 0;         // progress at that change
+  double progress = 0;            // scale-invariant steps made
+  std::int64_t batch = 0;         // of the last step, of all ranks; 0: none was made
+  std::int64_t micro_batch = 0;   // likewise, of one pass of a rank, at most
+  std::int64_t accumulation = 0;  // likewise, passes of a rank before its last
+  std::int64_t rank_batch = 0;    // --rank-batch, or what the first world made of it; 0: not yet
+  double factor = 1;              // of --lr-rule on the learning rate, in the last step
+  double ramp_from = 1;           // that of the last step before the scale changed
+  double ramp_start = 0;          // progress at that change
+  double rate = 0;                // learning rate of the last step
+  double policy_factor = 1;       // of a policy on the learning rate
   NoiseAverages noise;
+  Profile profile;  // empty unless options.adapts()
   bool operator==(const Adaptation&) const = default;
 };
 
@@ -39,5 +45,8 @@ struct AdaptedStep {
 AdaptedStep adapt(const Options& options, const Adaptation& before, const BatchPlan& plan,
                   Position begin, Position end, std::uint64_t samples,
                   const std::optional<MicroGradients>& measured);
+
+/// What a policy is told of the state; what else there is to know is the caller's to add.
+Situation situation(const Options& options, const Adaptation& now, int nodes, int ranks);
 
 }  // namespace bellows::trainer

@@ -13,11 +13,6 @@ std::int64_t over(std::int64_t count, std::int64_t parts) { return (count + part
 
 }  // namespace
 
-const std::vector<std::string>& batch_rule_names() {
-  static const std::vector<std::string> names{"fixed", "per-rank", "hybrid"};
-  return names;
-}
-
 BatchPlan with_passes(const Options& options, std::int64_t batch, int ranks) {
   const std::int64_t share = over(batch, ranks);
   std::int64_t passes = 1;
@@ -33,14 +28,22 @@ BatchPlan with_passes(const Options& options, std::int64_t batch, int ranks) {
   return plan;
 }
 
-BatchPlan plan_batch(const Options& options, std::int64_t rank_batch, int ranks) {
-  std::int64_t batch = options.batch;
-  if (options.batch_rule != "fixed") {
-    batch = std::max(rank_batch, options.micro_batch_least) * ranks;
-    if (options.batch_rule == "hybrid") batch = std::max(batch, options.batch);
-    if (options.max_batch > 0) batch = std::min(batch, options.max_batch);
-  }
-  return with_passes(options, batch, ranks);
+std::int64_t batch_for(const Options& options, std::int64_t rank_batch, int ranks) {
+  if (options.batch_rule == "fixed") return options.batch;
+  std::int64_t batch = std::max(rank_batch, options.micro_batch_least) * ranks;
+  if (options.batch_rule == "hybrid") batch = std::max(batch, options.batch);
+  return options.max_batch > 0 ? std::min(batch, options.max_batch) : batch;
+}
+
+BatchPlan make_plan(const Options& options, std::int64_t batch, std::int64_t micro_batch,
+                    int ranks) {
+  if (options.max_batch > 0) batch = std::min(batch, options.max_batch);
+  BatchPlan plan = with_passes(options, std::max<std::int64_t>(1, batch), ranks);
+  if (micro_batch <= 0 || micro_batch >= plan.micro_batch) return plan;
+  micro_batch = std::max(micro_batch, options.micro_batch_least);
+  const std::int64_t share = over(plan.batch, ranks);
+  const std::int64_t passes = over(share, micro_batch);
+  return {plan.batch, over(share, passes), passes - 1};
 }
 
 std::int64_t default_rank_batch(const Options& options, int ranks) {

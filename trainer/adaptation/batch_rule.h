@@ -4,18 +4,12 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "trainer/options.h"
 
 namespace bellows::trainer {
 
-/// fixed, per-rank, hybrid.
-const std::vector<std::string>& batch_rule_names();
-
-/// What a step takes. A function of the options, the ranks and what the run has fixed at its start,
-/// so all ranks of a world have the same without talking.
+/// What a step takes.
 struct BatchPlan {
   std::int64_t batch = 0;         // of all ranks together
   std::int64_t micro_batch = 0;   // samples that a rank works on at once, at most
@@ -23,8 +17,8 @@ struct BatchPlan {
   bool operator==(const BatchPlan&) const = default;
 };
 
-/// `rank_batch` is --rank-batch, or for per-rank what it was taken for at the start of the run
-/// (default_rank_batch).
+/// The batch of a --batch-rule that is a function of the ranks. `rank_batch` is --rank-batch, or
+/// for per-rank what it was taken for at the start of the run (default_rank_batch).
 /// - fixed: --batch (strong scaling).
 /// - per-rank: ranks * rank_batch (weak scaling, as with Horovod and torchrun).
 /// - hybrid: --batch as long as each rank has rank_batch samples of it, so long that it works
@@ -32,7 +26,11 @@ struct BatchPlan {
 ///   scaling first, then weak).
 /// With per-rank and hybrid a rank has at least the least of --micro-batch-bounds; the batch stays
 /// below --max-batch.
-BatchPlan plan_batch(const Options& options, std::int64_t rank_batch, int ranks);
+std::int64_t batch_for(const Options& options, std::int64_t rank_batch, int ranks);
+
+/// `batch` within --max-batch, in passes of at most `micro_batch` (0: what options make of it).
+BatchPlan make_plan(const Options& options, std::int64_t batch, std::int64_t micro_batch,
+                    int ranks);
 
 /// How a rank works through `share` samples: in passes of --micro-batch, or in the least number of
 /// equal passes that the most of --micro-batch-bounds allows.

@@ -8,7 +8,7 @@
 namespace bellows::trainer {
 
 std::optional<NoiseEstimate> estimate_noise(const MicroGradients& measured) {
-  const auto [n, mean_square, square_of_mean, scale, two_steps] = measured;
+  const auto [n, mean_square, square_of_mean, scale, two_steps, interval] = measured;
   if (n < 2 || !std::isfinite(mean_square) || !std::isfinite(square_of_mean)) return std::nullopt;
   return NoiseEstimate{(n * square_of_mean - mean_square) / (n - 1),
                        (mean_square - square_of_mean) * scale / (n - 1)};
@@ -31,7 +31,7 @@ void NoiseAverages::add(const MicroGradients& measured) {
   }
   if (differenced != 0 && !measured.differenced) square = variance = weight = 0;
   differenced = measured.differenced ? 1 : 0;
-  const double keep = std::pow(0.999, measured.scale);
+  const double keep = std::pow(0.999, measured.scale * measured.interval);
   square = keep * square + (1 - keep) * estimate->square;
   variance = keep * variance + (1 - keep) * estimate->variance;
   weight = keep * weight + (1 - keep);

@@ -33,6 +33,7 @@ struct MicroGradients {
   double square_of_mean = 0;  // |m|^2
   double scale = 1;           // B / B0
   bool differenced = false;   // of two steps
+  double interval = 1;        // steps since the last measurement: for so many it stands
 };
 
 struct NoiseEstimate {
@@ -49,7 +50,8 @@ MicroGradients differenced(double first_square, double second_square, double dot
                            double first_batch, double second_batch, double base_batch);
 
 /// Moving averages of the estimates, of one group of parameters; as bytes they are part of the
-/// state of a training. With a decay of 0.999^scale per step they reach back over the same number
+/// state of a training. With a decay of 0.999^scale per step (of all, not only those that are
+/// measured) they reach back over the same number
 /// of samples at every scale; divided by the sum of the weights, they have no bias to zero.
 struct NoiseAverages {
   double square = 0;    // before the division

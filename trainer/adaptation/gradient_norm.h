@@ -29,9 +29,12 @@ class PassNorms {
   PassNorms& operator=(const PassNorms&) = delete;
   ~PassNorms();
 
+  /// Whether the passes of the next step are measured (they are until it is said otherwise).
+  void set_active(bool active) { active_ = active; }
+  bool active() const { return active_; }
   void reset() { sums_->total = 0; }
   /// What the square norm of the next pass counts; 0: is not measured.
-  void next_pass(double weight) { sums_->weight = weight; }
+  void next_pass(double weight) { sums_->weight = active_ ? weight : 0; }
   /// Of all passes since reset().
   double sum() const { return sums_->total; }
 
@@ -40,6 +43,7 @@ class PassNorms {
     double weight = 0;
     double total = 0;
   };
+  bool active_ = true;
   std::shared_ptr<Sums> sums_ = std::make_shared<Sums>();
 };
 
