@@ -71,7 +71,7 @@ scheduler_FLAGS = $(protocol_FLAGS) $(SLURM_CPPFLAGS) $(SPDLOG_CPPFLAGS)
 spank_plugin_FLAGS = $(SLURM_CPPFLAGS)
 mpi_elastic_FLAGS = $(protocol_FLAGS) $(SPDLOG_CPPFLAGS) $(MPI_CPPFLAGS) $(PMIX_CPPFLAGS) $(HWLOC_CPPFLAGS)
 trainer_FLAGS = $(SPDLOG_CPPFLAGS) $(MPI_CPPFLAGS) $(HDF5_CPPFLAGS) $(BOOST_CPPFLAGS) $(ZLIB_CPPFLAGS) \
-  $(TORCH_CPPFLAGS) $(CUDA_CPPFLAGS) -Wno-pedantic -Wno-shadow -Wno-overloaded-virtual
+  $(NLOPT_CPPFLAGS) $(TORCH_CPPFLAGS) $(CUDA_CPPFLAGS) -Wno-pedantic -Wno-shadow -Wno-overloaded-virtual
 docs_FLAGS = $(MPI_CPPFLAGS)
 tests_FLAGS = $(checkpoint_FLAGS) $(mpi_elastic_FLAGS)
 

@@ -173,7 +173,7 @@ void Agent::heard_from(std::uint64_t member, const Message& message) {
   } else if (type == "entered" || type == "left" || type == "trouble") {
     auto& epoch = type == "entered" ? rank.entered : type == "left" ? rank.left : rank.trouble;
     epoch = static_cast<std::uint32_t>(message.number("epoch"));
-  } else if (type != "elastic" && type != "in-step") {
+  } else if (type != "elastic" && type != "in-step" && type != "request") {
     spdlog::warn("unknown message \"{}\" from a rank", type);
     return;
   }

@@ -204,6 +204,7 @@ class Coordinator {
     bool joining = false;
   };
   void open_control();
+  void member_asks(const Message& message);
   void serve_control(const Message& request, ControlServer::Reply reply);
   void resize(const Message& request, ControlServer::Reply reply);
   void leave(const Message& request, ControlServer::Reply reply);

@@ -88,6 +88,29 @@ void Coordinator::serve_control(const Message& request, ControlServer::Reply rep
   }
 }
 
+// The program asks for another size itself. What is asked of an older world is about other ranks.
+void Coordinator::member_asks(const Message& message) {
+  const WorldSpec* newest = membership_.newest();
+  if (newest == nullptr || message.number("epoch") != newest->epoch) return;
+  const bool leaves = message.head.contains("leave");
+  Message request(leaves ? "leave" : "resize");
+  if (leaves) {
+    request.head["ranks"] = json::array{message.number("leave")};
+  } else {
+    request.head["ranks"] = message.number("resize");
+  }
+  const std::string what = leaves ? fmt::format("that rank {} leaves", message.number("leave"))
+                                  : fmt::format("for {} ranks", message.number("resize"));
+  try {
+    serve_control(request, [what](const Message& answer) {
+      const bool refused = answer.type() == "refused";
+      spdlog::info("the program asks {}: {}", what, answer.text(refused ? "reason" : "text"));
+    });
+  } catch (const std::exception& refused) {
+    spdlog::warn("the program asks {}: {}", what, refused.what());
+  }
+}
+
 void Coordinator::resize(const Message& request, ControlServer::Reply reply) {
   const auto now = static_cast<std::int64_t>(members_staying().size());
   constexpr std::int64_t kFarTooMany = 1'000'000;

@@ -78,6 +78,8 @@ void Coordinator::receive(const std::string& node, const Message& message) {
                 static_cast<std::uint32_t>(message.number("epoch")));
   } else if (type == "in-step") {
     member_in_step(static_cast<std::uint64_t>(message.number("member")));
+  } else if (type == "request") {
+    member_asks(message);
   } else if (type == "trouble") {
     member_in_trouble(message);
   } else if (type == "elastic" || type == "progress") {

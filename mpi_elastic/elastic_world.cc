@@ -182,6 +182,22 @@ void ElasticWorld::report(const Progress& progress) {
   if (impl_->control) impl_->control->set_progress(progress);
 }
 
+void ElasticWorld::ask_for(int ranks) {
+  if (!impl_->control) return;
+  Message request("request");
+  request.head["resize"] = ranks;
+  request.head["epoch"] = epoch();
+  impl_->control->send(request);
+}
+
+void ElasticWorld::ask_to_leave(int rank) {
+  if (!impl_->control) return;
+  Message request("request");
+  request.head["leave"] = rank;
+  request.head["epoch"] = epoch();
+  impl_->control->send(request);
+}
+
 void ElasticWorld::close() { impl_->close(); }
 
 ElasticWorld::Update::Update(ElasticWorld& world) : world_(world) {

@@ -106,6 +106,13 @@ class ElasticWorld {
 
   void report(const Progress& progress);
 
+  /// Asks the launcher for another number of ranks, as `bellows resize` does, and does not wait: a
+  /// change is declared when it comes. What it refuses (--elastic, no such place) it says itself.
+  /// Without an elastic launcher nothing happens. To be called by one rank.
+  void ask_for(int ranks);
+  /// Likewise, that a rank of the present world leaves, as `bellows leave` does.
+  void ask_to_leave(int rank);
+
   /// Closes the world at the end of the program. Collective when all members are alive.
   void close();
 

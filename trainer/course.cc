@@ -30,6 +30,8 @@ Course::Note Course::note() const {
   note.saved_step = saved_step;
   note.committed_epoch = committed_epoch;
   note.ranks = ranks;
+  note.batch = batch;
+  note.micro_batch = micro_batch;
   note.test = test;
   note.evaluation_seconds = evaluation_seconds;
   note.started_ago = seconds_since(started);
@@ -52,6 +54,8 @@ void Course::take(const Note& note, Clock::time_point noted) {
   saved_step = note.saved_step;
   committed_epoch = note.committed_epoch;
   ranks = note.ranks;
+  batch = note.batch;
+  micro_batch = note.micro_batch;
   test = note.test;
   evaluation_seconds = note.evaluation_seconds;
   started = before(noted, note.started_ago);

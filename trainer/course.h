@@ -24,6 +24,8 @@ struct Course {
   std::int64_t saved_step = -1;
   std::int64_t committed_epoch = 0;  // of the world that made the last step
   std::int64_t ranks = 0;            // of the last world
+  std::int64_t batch = 0;            // of the last step, as it was told; 0: none was made
+  std::int64_t micro_batch = 0;
   Sums test;
   double evaluation_seconds = 0;
   Clock::time_point started = Clock::now();
@@ -38,7 +40,7 @@ struct Course {
     std::uint64_t begun = 0, ending = 0, stopping = 0, ended = 0;
     std::int64_t settled_step = -1, evaluated_step = -1, told_step = -1, saved_step = -1,
                  committed_epoch = 0;
-    std::int64_t ranks = 0;
+    std::int64_t ranks = 0, batch = 0, micro_batch = 0;
     Sums test;
     double evaluation_seconds = 0, started_ago = 0, saved_ago = 0, worked_ago = 0, first_done = 0,
            training_seconds = 0;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/adaptation/rules.h"
 #include "trainer/batch.h"
 #include "trainer/device.h"
 #include "trainer/errors.h"
@@ -67,6 +68,7 @@ void ElasticTraining::load(int local_rank) {
   device_ = make_device(options_.device, local_rank);
   dataset_ = open_dataset(options_.data, options_.length);
   report_ = std::make_unique<Report>(options_, *dataset_, course_);
+  policy_ = make_policy(options_);
   record_ = std::make_unique<SampleRecord>(options_.record_samples);
   state_ = std::make_unique<TrainingState>(options_, *dataset_, device_);
   loaded_ = state_.get();
@@ -162,8 +164,9 @@ Outcome ElasticTraining::train_in(ElasticWorld& world) {
   const Gathering gathering = synchronise(world, arrival_, *state_, course_);
   record_->commit(state_->step, course_.committed_epoch);
   enter_report(team);
-  Training training({options_, *dataset_, device_, *state_, course_, *report_, *record_}, team,
-                    world);
+  Training training({options_, *dataset_, device_, *state_, course_, *report_, *record_, *policy_,
+                     seconds_per_sample_},
+                    team, world, gathering.nodes);
   if (!gathering.complete) training.resume();
   if (course_.begun)
     tell_of_change(gathering, world);

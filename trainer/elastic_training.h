@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "mpi_elastic/elastic_world.h"
+#include "trainer/adaptation/policy.h"
 #include "trainer/dataset.h"
 #include "trainer/report.h"
 #include "trainer/sample_record.h"
@@ -46,6 +47,8 @@ class ElasticTraining {
   Course course_;
   std::unique_ptr<SampleRecord> record_;
   std::unique_ptr<Report> report_;
+  std::unique_ptr<Policy> policy_;
+  double seconds_per_sample_ = 0;
   Arrival arrival_;
 };
 

@@ -67,6 +67,9 @@ void FlatState::write(std::size_t offset, std::span<const std::byte> from) {
   });
 }
 
-void FlatState::finish() { state_.set_counters(counters_); }
+void FlatState::finish() {
+  state_.set_counters(counters_);
+  state_.previous = {};
+}
 
 }  // namespace bellows::trainer

@@ -28,11 +28,17 @@ Names names_of(const NamedTensors& named) {
 // With a hook the Reducer leaves out its division by the number of ranks.
 class SumHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::Backend>> {
  public:
-  using CppCommHookInterface::CppCommHookInterface;
+  SumHook(c10::intrusive_ptr<c10d::Backend> backend,
+          std::shared_ptr<std::function<void()>> complete)
+      : CppCommHookInterface(std::move(backend)), complete_(std::move(complete)) {}
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
     std::vector<at::Tensor> tensors{bucket.getBufferRef()};
+    if (bucket.isLast() && *complete_) (*complete_)();
     return state_->allreduce(tensors)->getFuture();
   }
+
+ private:
+  std::shared_ptr<std::function<void()>> complete_;
 };
 
 }  // namespace
@@ -81,12 +87,15 @@ GradientReducer::GradientReducer(const NamedTensors& parameters,
   buckets_ = buckets.size();
   auto group = c10::make_intrusive<c10d::ProcessGroup>(backend->getRank(), backend->getSize());
   reducer_ = FixedReducer::make(parameters, std::move(buckets), std::move(group), bucket_bytes);
-  reducer_->register_comm_hook(std::make_unique<SumHook>(std::move(backend)));
+  reducer_->register_comm_hook(std::make_unique<SumHook>(std::move(backend), complete_));
 }
 
 GradientReducer::~GradientReducer() = default;
 
-void GradientReducer::prepare() { reducer_->prepare_for_backward({}); }
+void GradientReducer::prepare(std::function<void()> complete) {
+  *complete_ = std::move(complete);
+  reducer_->prepare_for_backward({});
+}
 
 std::vector<std::vector<std::size_t>> plan_buckets(const NamedTensors& parameters,
                                                    std::int64_t bucket_bytes) {

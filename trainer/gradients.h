@@ -2,6 +2,7 @@
 // Sums the gradients of all ranks, in buckets, while the backward pass is still going on.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -29,14 +30,17 @@ class GradientReducer {
 
   /// To be called before the backward pass whose end shall leave the sums of all ranks in the
   /// gradients (including what earlier backward passes accumulated). An error in a collective
-  /// comes out of backward() as it was thrown (MpiError).
-  void prepare();
+  /// comes out of backward() as it was thrown (MpiError). `complete` is called during that pass,
+  /// when all gradients of this rank are there and the reduction of the last bucket is about to
+  /// begin.
+  void prepare(std::function<void()> complete = {});
 
   std::size_t buckets() const { return buckets_; }
 
  private:
   class FixedReducer;
   std::size_t buckets_ = 0;
+  std::shared_ptr<std::function<void()>> complete_ = std::make_shared<std::function<void()>>();
   std::unique_ptr<FixedReducer> reducer_;
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 // Values that one rank gives to one all-gather.
 constexpr std::int64_t kPiece = std::int64_t{1} << 19;
-constexpr std::size_t kSums = 3;  // loss, correct, targets of each part
+constexpr std::size_t kSums = 4;  // loss, correct, targets, square norms of each part
 
 void append_subtrees(Range tree, Range own, std::vector<Range>& all) {
   if (tree.begin >= own.end || tree.end <= own.begin) return;
@@ -82,11 +82,12 @@ void LogicalRanks::spread(const torch::Tensor& flat, double parts) {
 }
 
 /// Of the parts of a subtree, one after the other, so that few gradients are in memory.
-torch::Tensor LogicalRanks::gradient_of(Range parts, Range batch, std::span<double> sums) {
+torch::Tensor LogicalRanks::gradient_of(Range parts, Range batch, std::int64_t micro_batch,
+                                        std::span<double> sums) {
   if (parts.size() > 1) {
     const std::uint64_t middle = middle_of(parts);
-    torch::Tensor first = gradient_of({parts.begin, middle}, batch, sums);
-    return first + gradient_of({middle, parts.end}, batch, sums);
+    torch::Tensor first = gradient_of({parts.begin, middle}, batch, micro_batch, sums);
+    return first + gradient_of({middle, parts.end}, batch, micro_batch, sums);
   }
   TrainingState& state = context_.state;
   const auto part = static_cast<int>(parts.begin);
@@ -95,12 +96,13 @@ torch::Tensor LogicalRanks::gradient_of(Range parts, Range batch, std::span<doub
                              static_cast<double>(context_.dataset.shape().targets()));
   reset_gradients(state);
   state.begin_step();
-  run_passes(context_, ids, weight, [&](const Sums& own) {
+  run_passes(context_, ids, micro_batch, weight, [&](const Sums& own) {
     const std::span<double> at = sums.subspan(kSums * parts.begin, kSums);
     at[0] = own.loss;
     at[1] = own.correct;
     at[2] = own.targets;
   });
+  if (state.norms) sums[kSums * parts.begin + 3] = state.norms->sum();
   return flatten();
 }
 
@@ -137,12 +139,13 @@ torch::Tensor LogicalRanks::sum(std::uint64_t whole, const std::vector<torch::Te
   return total;
 }
 
-Sums LogicalRanks::step(Range batch, std::vector<double>& words) {
+Sums LogicalRanks::step(Range batch, std::int64_t micro_batch, std::vector<double>& words,
+                        double& squares) {
   const std::uint64_t whole = logical_parts(context_.options, batch);
   std::vector<double> sums(kSums * whole, 0);
   std::vector<torch::Tensor> own;
   for (const Range tree : subtrees(whole, share({0, whole}, team_.rank(), team_.size())))
-    own.push_back(gradient_of(tree, batch, sums));
+    own.push_back(gradient_of(tree, batch, micro_batch, sums));
   // Others add zeros: exact.
   const std::size_t extra = words.size();
   words.insert(words.end(), sums.begin(), sums.end());
@@ -156,6 +159,7 @@ Sums LogicalRanks::step(Range batch, std::vector<double>& words) {
   for (std::uint64_t part = 0; part < whole; ++part) {
     const double* at = word + extra + kSums * part;
     result.add({at[0], at[1], at[2]});
+    squares += at[3];
   }
   spread(total, static_cast<double>(whole));
   return result;

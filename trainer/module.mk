@@ -2,15 +2,17 @@
 # bellows-train and the library behind it. Files that know tensors see libtorch through one
 # precompiled header; the readers, the sampler and the options know none.
 MANPAGES += docs/man/bellows-train.1
+HEADERS += trainer/adaptation/policy.h trainer/adaptation/throughput.h
 
 TRAINER_PLAIN := options dataset image_dataset idx fashion_mnist cifar10 hdf5_dataset text_dataset \
-  sampler sample_record schedule signals
-TRAINER_TORCH := model mlp cnn resnet transformer dropout optimizer mpi_backend gradients device team \
-  training_state flat_state saved_image state_transfer course batch passes logical_ranks evaluation snapshot step report \
+  sampler sample_record schedule signals mathematics \
+  $(addprefix adaptation/,adaptation batch_rule goodput gradient_noise lr_rule profile rules shares throughput)
+TRAINER_TORCH := model mlp cnn resnet transformer dropout optimizer adaptation/gradient_norm mpi_backend gradients device team \
+  training_state flat_state saved_image state_transfer course batch passes logical_ranks evaluation snapshot step report decision_points \
   training elastic_training
 TORCH_OBJS += $(TRAINER_TORCH:%=$(O)/obj/trainer/%.o) $(O)/obj/trainer/bellows_train.o
 
-TRAINER_PLAIN_LIBS = $(HDF5_LIBS) $(BOOST_LIBS) $(ZLIB_LIBS) $(SPDLOG_LIBS)
-TRAINER_LIBS = $(TORCH_LIBS) $(MPI_LIBS) $(TRAINER_PLAIN_LIBS) -ldl
+TRAINER_PLAIN_LIBS = $(HDF5_LIBS) $(BOOST_LIBS) $(ZLIB_LIBS) $(SPDLOG_LIBS) $(NLOPT_LIBS) -ldl
+TRAINER_LIBS = $(TORCH_LIBS) $(MPI_LIBS) $(TRAINER_PLAIN_LIBS)
 $(call library,trainer,$(patsubst %,trainer/%.cc,$(TRAINER_PLAIN) $(TRAINER_TORCH)))
 $(call program,bellows-train,trainer/bellows_train.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))

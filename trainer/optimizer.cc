@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "trainer/errors.h"
@@ -83,13 +84,31 @@ class Adam : public Optimizer {
     at::_foreach_mul_(square_, beta2_);
     at::_foreach_addcmul_(square_, g, g, 1 - beta2_);
     const auto t = static_cast<double>(updates_);
-    std::vector<torch::Tensor> scale = at::_foreach_sqrt(square_);
-    at::_foreach_div_(scale, std::sqrt(1 - std::pow(beta2_, t)));
-    at::_foreach_add_(scale, epsilon_);
+    std::vector<torch::Tensor> scale = divisors();
     at::_foreach_addcdiv_(parameters_, mean_, scale, -rate / (1 - std::pow(beta1_, t)));
+    if (divisors_at_ < 0) return;
+    divisors_ = std::move(scale);
+    divisors_at_ = updates_;
   }
 
+  Preconditioner preconditioner(std::size_t parameter) const override {
+    const torch::NoGradGuard no_grad;
+    if (divisors_at_ != updates_) divisors_ = divisors();
+    divisors_at_ = updates_;
+    return {divisors_[parameter]};
+  }
+  bool gradients_compare() const override { return updates_ >= 5; }
+
  private:
+  /// sqrt(corrected second moment) + epsilon.
+  std::vector<torch::Tensor> divisors() const {
+    std::vector<torch::Tensor> all = at::_foreach_sqrt(square_);
+    const auto t = static_cast<double>(std::max<std::int64_t>(1, updates_));
+    at::_foreach_div_(all, std::sqrt(1 - std::pow(beta2_, t)));
+    at::_foreach_add_(all, epsilon_);
+    return all;
+  }
+
   double beta1_;
   double beta2_;
   double epsilon_;
@@ -97,6 +116,10 @@ class Adam : public Optimizer {
   bool decoupled_;
   std::vector<torch::Tensor> mean_;
   std::vector<torch::Tensor> square_;
+  // Those of the last update, kept once somebody has asked for them: roots and divisions would cost
+  // more than all else that is done with a gradient.
+  mutable std::vector<torch::Tensor> divisors_;
+  mutable std::int64_t divisors_at_ = -1;  // updates() then
 };
 
 }  // namespace

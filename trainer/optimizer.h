@@ -15,17 +15,33 @@ namespace bellows::trainer {
 
 using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 
+/// What an optimizer divides the elements of a gradient by: those of `divisor`; nothing where that
+/// is not defined.
+struct Preconditioner {
+  torch::Tensor divisor;
+};
+
 class Optimizer {
  public:
   virtual ~Optimizer() = default;
   /// One update from the gradients. The mathematics are those of the torch.optim class of the same
   /// name with its default switches.
+  ///
+  /// `rate` may jump (--lr-rule). SGD with momentum is v = m v + g, p = p - rate v, where a jump
+  /// takes effect on the whole of v at once. It is the same as v' = m (rate / last rate) v' + rate
+  /// g, p = p - v', which is what Goyal et al. (2017, section 3, "momentum correction") ask of
+  /// those who keep the rate in v'.
   virtual void step(double rate) = 0;
   /// "PARAMETER.SLOT" and the tensor, which may be written to.
   const NamedTensors& state() const { return state_; }
   /// Updates made (adam's bias correction goes by it).
   std::int64_t updates() const { return updates_; }
   void set_updates(std::int64_t updates) { updates_ = updates; }
+  /// For the gradient of a parameter, by the state before the next update.
+  virtual Preconditioner preconditioner(std::size_t /*parameter*/) const { return {}; }
+  /// False while the preconditioner still changes too much for gradients to be compared (as in
+  /// AdaptDL, for Adam's first five updates).
+  virtual bool gradients_compare() const { return true; }
 
  protected:
   explicit Optimizer(const NamedTensors& parameters);

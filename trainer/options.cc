@@ -11,6 +11,9 @@
 #include <limits>
 #include <sstream>
 
+#include "trainer/adaptation/lr_rule.h"
+#include "trainer/adaptation/rules.h"
+#include "trainer/adaptation/shares.h"
 #include "trainer/errors.h"
 
 namespace bellows::trainer {
@@ -29,7 +32,7 @@ const std::vector<std::string>& optimizer_names() {
 
 namespace {
 
-const std::vector<std::string> kSchedules{"constant", "step", "cosine"};
+const std::vector<std::string> kSchedules{"constant", "step", "cosine", "polynomial", "one-cycle"};
 const std::vector<std::string> kNorms{"group", "batch"};
 const std::vector<std::string> kPrecisions{"single", "double"};
 const std::vector<std::string> kDevices{"cpu", "cuda"};
@@ -38,10 +41,12 @@ const std::vector<std::string> kDevices{"cpu", "cuda"};
 struct Table {
   po::options_description what{"What to train"};
   po::options_description how{"How to train"};
+  po::options_description adapt{"How batch and learning rate follow the allocation"};
   po::options_description limits{"When to stop (the first limit reached; default: --passes 5)"};
   po::options_description checkpoints{"Checkpoints"};
   po::options_description output{"Machine and output"};
   std::string checkpoint_every;
+  std::string micro_batch_bounds;
   std::string config;
 
   explicit Table(Options& o) {
@@ -69,11 +74,16 @@ struct Table {
         "optimizer", po::value(&o.optimizer)->default_value(o.optimizer), "sgd, adam or adamw")(
         "lr", po::value(&o.lr)->default_value(o.lr, "sgd 0.05, adam 0.001"), "learning rate")(
         "lr-schedule", po::value(&o.lr_schedule)->default_value(o.lr_schedule),
-        "constant, step or cosine (to zero at the limit of --passes or --steps)")(
-        "lr-step", po::value(&o.lr_step)->default_value(o.lr_step), "step: passes between steps")(
+        "constant, step, or to the limit of --passes or --steps: cosine (to zero), polynomial (to "
+        "zero), one-cycle")("lr-step", po::value(&o.lr_step)->default_value(o.lr_step),
+                            "step: passes between steps")(
         "lr-gamma", po::value(&o.lr_gamma)->default_value(o.lr_gamma, "0.1"),
-        "step: factor of each step")("warmup", po::value(&o.warmup)->default_value(o.warmup),
-                                     "steps over which the learning rate rises to its value")(
+        "step: factor of each step")(
+        "lr-power", po::value(&o.lr_power)->default_value(o.lr_power, "1"),
+        "polynomial: its power")("lr-rise", po::value(&o.lr_rise)->default_value(o.lr_rise, "0.3"),
+                                 "one-cycle: share of the steps in which the rate rises")(
+        "warmup", po::value(&o.warmup)->default_value(o.warmup),
+        "steps over which the learning rate rises to its value")(
         "momentum", po::value(&o.momentum)->default_value(o.momentum, "0.9"), "of sgd")(
         "nesterov", po::bool_switch(&o.nesterov), "Nesterov's form of momentum")(
         "beta1", po::value(&o.beta1)->default_value(o.beta1, "0.9"), "of adam and adamw")(
@@ -85,6 +95,33 @@ struct Table {
         "largest norm of the gradient; longer ones are scaled down")(
         "seed", po::value(&o.seed)->default_value(o.seed),
         "of the initial parameters, the order of the data and all other draws");
+    adapt.add_options()(
+        "batch-rule", po::value(&o.batch_rule)->default_value(o.batch_rule),
+        "fixed, per-rank (ranks x --rank-batch), hybrid (--batch while each rank has "
+        "--rank-batch of it, then as per-rank), or adaptive (what makes the most "
+        "progress per second)")(
+        "rank-batch", po::value(&o.rank_batch)->default_value(o.rank_batch, "of the start"),
+        "per-rank, hybrid: samples per rank and step; --batch stays the one that --lr belongs to")(
+        "max-batch", po::value(&o.max_batch)->default_value(o.max_batch, "none"),
+        "the largest batch")(
+        "micro-batch-bounds", po::value(&micro_batch_bounds)->default_value("", "none"),
+        "LEAST,MOST samples a rank works on at once; more are accumulated in equal parts")(
+        "lr-rule", po::value(&o.lr_rule)->default_value(o.lr_rule),
+        "factor on the rate, from scale = batch / --batch: none, linear, sqrt, adascale, adamscale "
+        "or legw")("lr-ramp", po::value(&o.lr_ramp)->default_value(o.lr_ramp),
+                   "linear, sqrt: steps in which the rate follows a change of the batch")(
+        "measure-noise", po::bool_switch(&o.measure_noise),
+        "measure and report the gradient noise scale also where no rule needs it")(
+        "noise-interval", po::value(&o.noise_interval)->default_value(o.noise_interval),
+        "steps from one measurement of gradient noise to the next")(
+        "decide-every", po::value(&o.decide_every)->default_value(o.decide_every),
+        "adaptive, --policy: steps from one decision to the next")(
+        "policy", po::value(&o.policy),
+        "shared library that decides on batch, learning rate and size, instead of --batch-rule")(
+        "shares", po::value(&o.shares)->default_value(o.shares),
+        "of the ranks in a batch: equal, or by their measured speed")(
+        "drop-stragglers", po::bool_switch(&o.drop_stragglers),
+        "a rank that stays less than half as fast as the others leaves");
     limits.add_options()("passes", po::value(&o.passes),
                          "passes over the training data (also --epochs)")(
         "steps", po::value(&o.steps), "updates")("train-seconds", po::value(&o.train_seconds),
@@ -120,7 +157,7 @@ struct Table {
 
   po::options_description all() const {
     po::options_description sum;
-    sum.add(what).add(how).add(limits).add(checkpoints).add(output);
+    sum.add(what).add(how).add(adapt).add(limits).add(checkpoints).add(output);
     return sum;
   }
 };
@@ -162,8 +199,55 @@ void parse_checkpoint_every(const std::string& text, Options& o) {
     o.checkpoint_steps = static_cast<std::int64_t>(value);
 }
 
+constexpr std::int64_t kMany = std::int64_t{1} << 40;
+
+void parse_micro_batch_bounds(const std::string& text, Options& o) {
+  if (text.empty()) return;
+  std::istringstream in(text);
+  char comma = 0;
+  in >> o.micro_batch_least >> comma >> o.micro_batch_most;
+  require(!in.fail() && in.peek() == EOF && comma == ',' && o.micro_batch_least >= 1 &&
+              o.micro_batch_most >= o.micro_batch_least && o.micro_batch_most <= kMany,
+          "--micro-batch-bounds " + text + ": use LEAST,MOST samples, such as 8,64");
+  require(o.micro_batch == 0, "--micro-batch-bounds: not together with --micro-batch");
+}
+
+void check_adaptation(const Options& o) {
+  require_name("batch-rule", o.batch_rule, batch_rule_names());
+  require_name("lr-rule", o.lr_rule, lr_rule_names());
+  require_range<std::int64_t>("rank-batch", o.rank_batch, 0, kMany);
+  require_range<std::int64_t>("lr-ramp", o.lr_ramp, 0, kMany);
+  const bool fixed = o.batch_rule == "fixed";
+  const bool adaptive = o.batch_rule == "adaptive";
+  require(!fixed || o.rank_batch == 0, "--rank-batch: needs a --batch-rule of per-rank or hybrid");
+  require(!fixed || o.max_batch == 0 || !o.policy.empty(),
+          "--max-batch: needs a --batch-rule other than fixed, or a --policy");
+  require(fixed || o.policy.empty(), "--policy: takes the place of --batch-rule; use one of them");
+  require(!adaptive || o.rank_batch == 0, "--rank-batch: not with --batch-rule adaptive");
+  require(!adaptive || o.max_batch > 0,
+          "--batch-rule adaptive: needs --max-batch, up to where the batch may grow");
+  require(!o.adapts() || (o.micro_batch == 0 && o.logical_ranks == 0),
+          "--micro-batch, --logical-ranks: not with --batch-rule adaptive or --policy; use "
+          "--micro-batch-bounds");
+  require_name("shares", o.shares, share_names());
+  require(!times_ranks(o) || o.logical_ranks == 0,
+          "--shares speed, --drop-stragglers: not with --logical-ranks");
+  require_range<std::int64_t>("noise-interval", o.noise_interval, 1, 100000);
+  require_range<std::int64_t>("decide-every", o.decide_every, 1, kMany);
+  require(
+      o.batch_rule != "hybrid" || o.rank_batch > 0,
+      "--batch-rule hybrid: needs --rank-batch, the least samples with which a rank works well");
+  require(
+      o.max_batch == 0 || (o.max_batch >= o.batch && o.max_batch <= kMany),
+      fmt::format("--max-batch {}: must be at least --batch, which is {}", o.max_batch, o.batch));
+  require(o.lr_rule != "legw" || o.warmup > 0, "--lr-rule legw: needs --warmup");
+  require(o.lr_rule != "adamscale" || o.optimizer != "sgd",
+          "--lr-rule adamscale: is for adam and adamw; use adascale with sgd");
+  require(o.lr_rule != "adascale" || o.optimizer == "sgd",
+          "--lr-rule adascale: is for sgd; use adamscale with adam and adamw");
+}
+
 void check(Options& o, const po::variables_map& given) {
-  constexpr std::int64_t kMany = std::int64_t{1} << 40;
   require(!o.model.empty(),
           "--model is missing: use one of " + fmt::format("{}", fmt::join(model_names(), ", ")));
   require(!o.data.empty(),
@@ -211,8 +295,14 @@ void check(Options& o, const po::variables_map& given) {
                        : (std::string(limit) == "passes" ? o.passes : o.steps) > 0),
               fmt::format("--{}: must be positive", limit));
   if (o.passes == 0 && o.steps == 0 && o.train_seconds == 0) o.passes = 5;
-  require(o.lr_schedule != "cosine" || o.passes > 0 || o.steps > 0,
-          "--lr-schedule cosine: needs a limit of --passes or --steps to end at");
+  const bool ends = o.lr_schedule != "constant" && o.lr_schedule != "step";
+  require(!ends || o.passes > 0 || o.steps > 0,
+          "--lr-schedule " + o.lr_schedule + ": needs a limit of --passes or --steps to end at");
+  require(o.lr_schedule != "one-cycle" || o.warmup == 0,
+          "--warmup: --lr-schedule one-cycle has its own");
+  require(o.lr_power >= 0 && o.lr_power <= 100, "--lr-power: must be from 0 to 100");
+  require(o.lr_rise >= 0 && o.lr_rise <= 1, "--lr-rise: must be from 0 to 1");
+  check_adaptation(o);
 
   require_range("keep", o.keep, 1, 1000000);
   require_range("requeue-code", o.requeue_code, 1, 125);
@@ -274,6 +364,7 @@ Options parse_options(int argc, const char* const* argv) {
   }
   if (o.help || o.version) return o;
   parse_checkpoint_every(table.checkpoint_every, o);
+  parse_micro_batch_bounds(table.micro_batch_bounds, o);
   check(o, given);
   return o;
 }
@@ -285,49 +376,11 @@ std::string help_text() {
   out << "usage: bellows-run [-n RANKS] bellows-train --model NAME --data SPEC [OPTION...]\n"
          "Trains a network on all ranks together. See bellows-train(1).\n\n";
   for (const auto* group :
-       {&table.what, &table.how, &table.limits, &table.checkpoints, &table.output})
+       {&table.what, &table.how, &table.adapt, &table.limits, &table.checkpoints, &table.output})
     out << *group << "\n";
   out << "exit codes: 0 done, 1 failure, 2 wrong options or data, 3 stopped by a signal without\n"
          "a checkpoint, 85 (--requeue-code) stopped by a signal after a checkpoint\n";
   return out.str();
-}
-
-std::map<std::string, std::string> Options::mathematics() const {
-  const auto number = [](auto v) { return fmt::format("{}", v); };
-  std::map<std::string, std::string> all{
-      {"model", model},           {"data", data.substr(0, data.find(':'))},
-      {"width", number(width)},   {"optimizer", optimizer},
-      {"lr", number(lr)},         {"lr-schedule", lr_schedule},
-      {"warmup", number(warmup)}, {"weight-decay", number(weight_decay)},
-      {"clip", number(clip)},     {"batch", number(batch)},
-      {"seed", number(seed)},
-  };
-  if (logical_ranks > 0) all["logical-ranks"] = number(logical_ranks);
-  if (precision != "single") all["precision"] = precision;
-  if (model != "resnet18") all["dropout"] = number(dropout);
-  if (model == "resnet18") all["norm"] = norm;
-  if (model == "transformer") {
-    all["length"] = number(length);
-    all["layers"] = number(layers);
-    all["heads"] = number(heads);
-  }
-  if (optimizer == "sgd") {
-    all["momentum"] = number(momentum);
-    all["nesterov"] = number(nesterov);
-  } else {
-    all["beta1"] = number(beta1);
-    all["beta2"] = number(beta2);
-    all["epsilon"] = number(epsilon);
-  }
-  if (lr_schedule == "step") {
-    all["lr-step"] = number(lr_step);
-    all["lr-gamma"] = number(lr_gamma);
-  }
-  if (lr_schedule == "cosine") {
-    all["passes"] = number(passes);
-    all["steps"] = number(steps);
-  }
-  return all;
 }
 
 }  // namespace bellows::trainer

@@ -27,6 +27,8 @@ struct Options {
   std::string lr_schedule = "constant";
   std::int64_t lr_step = 10;
   double lr_gamma = 0.1;
+  double lr_power = 1;
+  double lr_rise = 0.3;
   std::int64_t warmup = 0;
   double momentum = 0.9;
   bool nesterov = false;
@@ -40,7 +42,23 @@ struct Options {
   std::int64_t logical_ranks = 0;  // 0: as many as there are ranks
   std::uint64_t seed = 1;
 
-  // How long. The first limit that is reached ends the run; 0: no limit.
+  // How batch and learning rate follow the allocation.
+  std::string batch_rule = "fixed";
+  std::int64_t rank_batch = 0;  // 0: of the start
+  std::int64_t max_batch = 0;   // 0: no bound
+  std::int64_t micro_batch_least = 0;
+  std::int64_t micro_batch_most = 0;
+  std::string lr_rule = "none";
+  std::int64_t lr_ramp = 100;
+  bool measure_noise = false;
+  std::int64_t noise_interval = 4;
+  std::int64_t decide_every = 50;
+  std::string policy;            // file
+  std::string shares = "equal";  // or speed
+  bool drop_stragglers = false;
+
+  // How long, in steps of the base batch or what is worth as much. The first limit that is reached
+  // ends the run; 0: no limit.
   std::int64_t passes = 0;
   std::int64_t steps = 0;
   double train_seconds = 0;
@@ -69,6 +87,11 @@ struct Options {
   /// Options that decide the mathematics of the run, as texts by name: a checkpoint holds them and
   /// a resumed run must have the same.
   std::map<std::string, std::string> mathematics() const;
+
+  /// Whether gradient noise is measured: a rule needs it, or it was asked for.
+  bool measures_noise() const;
+  /// Whether decisions depend on more than the ranks, so that step times are kept.
+  bool adapts() const { return batch_rule == "adaptive" || !policy.empty(); }
 };
 
 /// Names that --model, --optimizer, ... accept; also used by the factories.

@@ -7,13 +7,14 @@
 
 namespace bellows::trainer {
 
-void run_passes(const PassContext& context, std::span<const std::uint64_t> ids, double weight,
+void run_passes(const PassContext& context, std::span<const std::uint64_t> ids,
+                std::int64_t micro_batch, double weight,
                 const std::function<void(const Sums&)>& before_last) {
   const Options& options = context.options;
   TrainingState& state = context.state;
-  const std::size_t micro =
-      options.micro_batch > 0 ? static_cast<std::size_t>(options.micro_batch) : ids.size();
+  const auto micro = static_cast<std::size_t>(micro_batch);
   Sums sums;
+  if (state.norms) state.norms->reset();
   for (std::size_t first = 0; first < ids.size(); first += micro) {
     const auto part = ids.subspan(first, std::min(micro, ids.size() - first));
     state.model->draws() = {
@@ -23,6 +24,9 @@ void run_passes(const PassContext& context, std::span<const std::uint64_t> ids, 
     sums.add({forward.loss.item<double>(), forward.correct.item<double>(),
               static_cast<double>(samples.targets.numel())});
     if (first + micro >= ids.size()) before_last(sums);
+    if (state.norms)
+      state.norms->next_pass(
+          weight > 0 ? 1 / (weight * static_cast<double>(samples.targets.numel())) : 0);
     (forward.loss * weight).backward();
   }
 }

@@ -9,8 +9,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <utility>
 
+#include "trainer/adaptation/lr_rule.h"
 #include "trainer/errors.h"
 
 namespace bellows::trainer {
@@ -41,6 +43,7 @@ void Report::enter(int ranks) {
   if (line_open_) fmt::print("\n");
   line_open_ = false;
   ranks_ = ranks;
+  promised_ = 0;  // of a decision that the last world has not got round to
   terminal_ = ranks > 0 && on_terminal();
   if (ranks_ == 0 || options_.metrics.empty() || metrics_) return;
   metrics_.reset(std::fopen(options_.metrics.c_str(), "a"));
@@ -90,27 +93,30 @@ std::string Report::quality(const Sums& sums) const {
 }
 
 double Report::done(const TrainingState& state) const {
-  double done = 0;
-  if (options_.passes > 0)
-    done = static_cast<double>(state.samples) /
-           (static_cast<double>(options_.passes) * static_cast<double>(pass_samples_));
-  if (options_.steps > 0)
-    done = std::max(done, static_cast<double>(state.step) / static_cast<double>(options_.steps));
+  double done = share_done(options_, state.standing(options_));
   if (options_.train_seconds > 0)
     done = std::max(done, seconds_since(course_.started) / options_.train_seconds);
   return std::min(1.0, done);
 }
 
 double Report::samples_left(const TrainingState& state) const {
+  const Standing at = state.standing(options_);
+  double passes = options_.passes > 0 ? static_cast<double>(options_.passes) - at.passes : -1;
+  double steps = options_.steps > 0 ? static_cast<double>(options_.steps) - at.steps : -1;
+  double of_step = static_cast<double>(options_.batch);
+  if (counts_gain(options_.lr_rule) && state.adaptation.batch > 0) {
+    // Larger batches use more samples for the same.
+    of_step = static_cast<double>(state.adaptation.batch) /
+              gain(std::span(&state.adaptation.noise, 1),
+                   static_cast<double>(state.adaptation.batch) / of_step);
+    passes *= of_step / static_cast<double>(options_.batch);
+  }
   double left = -1;
   const auto at_most = [&left](double samples) {
     left = left < 0 ? std::max(samples, 0.0) : std::clamp(samples, 0.0, left);
   };
-  if (options_.passes > 0)
-    at_most(static_cast<double>(options_.passes) * static_cast<double>(pass_samples_) -
-            static_cast<double>(state.samples));
-  if (options_.steps > 0)
-    at_most(static_cast<double>(options_.steps - state.step) * static_cast<double>(options_.batch));
+  if (options_.passes > 0) at_most(passes * static_cast<double>(pass_samples_));
+  if (options_.steps > 0) at_most(steps * of_step);
   return left;
 }
 
@@ -181,11 +187,48 @@ double Report::world_speed() const {
               course_.training_seconds - seconds_before_);
 }
 
+/// Where these can change.
+std::string Report::adaptation(const TrainingState& state, const StepResult& result) const {
+  std::string text;
+  if (options_.batch_rule != "fixed") text += fmt::format("  batch {}", state.adaptation.batch);
+  if (options_.lr_rule != "none") text += fmt::format("  lr {:.4g}", result.rate);
+  if (options_.measures_noise())
+    text += fmt::format("  noise scale {:.4g}", noise_scale(std::span(&state.adaptation.noise, 1),
+                                                            static_cast<double>(options_.batch)));
+  return text;
+}
+
+/// When it is not that of the step before. All ranks keep count, the first one tells.
+void Report::tell_batch(const TrainingState& state) {
+  const Adaptation& now = state.adaptation;
+  const std::int64_t before = std::exchange(course_.batch, now.batch);
+  const std::int64_t micro_before = std::exchange(course_.micro_batch, now.micro_batch);
+  // With other rules the samples at once follow the ranks.
+  const bool micro = options_.adapts() && micro_before != now.micro_batch;
+  if (ranks_ == 0 || before == 0 || (before == now.batch && !micro)) return;
+  const double promise = std::exchange(promised_, 0);
+  const double noise = noise_scale(std::span(&now.noise, 1), static_cast<double>(options_.batch));
+  std::string why;
+  if (promise > 0) why = fmt::format(", goodput {:+.0f} % by the model", 100 * (promise - 1));
+  line(fmt::format("batch {} -> {} with step {}: {} ranks, {} samples at once, {} passes{}", before,
+                   now.batch, state.step, ranks_, now.micro_batch, now.accumulation + 1, why));
+  boost::json::object fields{{"step", state.step},
+                             {"ranks", ranks_},
+                             {"before", before},
+                             {"batch", now.batch},
+                             {"micro_batch", now.micro_batch},
+                             {"accumulation", now.accumulation}};
+  if (options_.measures_noise()) fields["noise_scale"] = noise;
+  if (promise > 0) fields["promise"] = promise;
+  metric("batch", std::move(fields));
+}
+
 void Report::step(const TrainingState& state, const StepResult& result) {
   const double took = seconds_since(course_.worked);
   course_.training_seconds += took;
   course_.trained_samples += result.samples;
   course_.worked = Clock::now();
+  tell_batch(state);
   if (ranks_ == 0) return;
   interval_seconds_ += took;
   interval_samples_ += result.samples;
@@ -201,9 +244,9 @@ void Report::step(const TrainingState& state, const StepResult& result) {
   if (redraw || !terminal_) {
     const std::string limit = options_.passes > 0 ? fmt::format("/{}", options_.passes) : "";
     const std::string text = fmt::format(
-        "pass {}{}  step {}  {:3.0f}%  {:.0f} samples/s  loss {:.4f}  {}  ranks {}  ETA {}", pass,
+        "pass {}{}  step {}  {:3.0f}%  {:.0f} samples/s  loss {:.4f}  {}  ranks {}{}  ETA {}", pass,
         limit, state.step, 100 * done(state), speed, interval_.mean_loss(), quality(interval_),
-        ranks_, eta(state));
+        ranks_, adaptation(state, result), eta(state));
     shown_ = Clock::now();
     if (terminal_) {
       fmt::print("\r\033[K{}", text);
@@ -214,20 +257,42 @@ void Report::step(const TrainingState& state, const StepResult& result) {
     }
   }
   if (!due) return;
-  metric("step", {{"step", state.step},
-                  {"pass", pass},
-                  {"sample", state.samples},
-                  {"loss", interval_.mean_loss()},
-                  {"accuracy", interval_.accuracy()},
-                  {"lr", result.rate},
-                  {"gradient_norm", result.gradient_norm},
-                  {"samples_per_second", speed},
-                  {"step_seconds", interval_seconds_ / static_cast<double>(interval_steps_)},
-                  {"ranks", ranks_}});
+  boost::json::object fields{
+      {"step", state.step},
+      {"pass", pass},
+      {"sample", state.samples},
+      {"loss", interval_.mean_loss()},
+      {"accuracy", interval_.accuracy()},
+      {"lr", result.rate},
+      {"batch", state.adaptation.batch},
+      {"scale", result.scale},
+      {"gain", result.gain},
+      {"progress", state.adaptation.progress},
+      {"gradient_norm", result.gradient_norm},
+      {"samples_per_second", speed},
+      {"step_seconds", interval_seconds_ / static_cast<double>(interval_steps_)},
+      {"ranks", ranks_}};
+  if (options_.measures_noise())
+    fields["noise_scale"] =
+        noise_scale(std::span(&state.adaptation.noise, 1), static_cast<double>(options_.batch));
+  metric("step", std::move(fields));
   interval_seconds_ = 0;
   interval_samples_ = 0;
   interval_steps_ = 0;
   interval_ = {};
+}
+
+void Report::straggler(const TrainingState& state, int rank, const std::string& host,
+                       double slowness) {
+  if (ranks_ == 0) return;
+  warning(fmt::format(
+      "rank {} on {} takes {:.1f} times as long per sample as the others{}", rank, host, slowness,
+      options_.drop_stragglers ? ": it is asked to leave (--drop-stragglers)" : ""));
+  metric("straggler", {{"step", state.step},
+                       {"rank", rank},
+                       {"host", host},
+                       {"slowness", slowness},
+                       {"dropped", options_.drop_stragglers}});
 }
 
 void Report::evaluation(const TrainingState& state, const Sums& sums, double seconds) {

@@ -38,6 +38,10 @@ class Report {
   void start(const TrainingState& state, const std::string& device, int threads);
   void change(const TrainingState& state, const Change& change);
   void step(const TrainingState& state, const StepResult& result);
+  /// A rank takes so many times as long per sample as the others.
+  void straggler(const TrainingState& state, int rank, const std::string& host, double slowness);
+  /// A decision that is under way promises so many times the present goodput.
+  void promised(double ratio) { promised_ = ratio; }
   void evaluation(const TrainingState& state, const Sums& sums, double seconds);
   void checkpoint(const TrainingState& state, const std::string& file, double seconds);
   void resume(const TrainingState& state, const std::string& file);
@@ -66,6 +70,8 @@ class Report {
   double done(const TrainingState& state) const;
   std::string eta(const TrainingState& state) const;
   std::string quality(const Sums& sums) const;
+  void tell_batch(const TrainingState& state);
+  std::string adaptation(const TrainingState& state, const StepResult& result) const;
 
   const Options& options_;
   Course& course_;
@@ -76,6 +82,7 @@ class Report {
   bool line_open_ = false;
   std::unique_ptr<std::FILE, CloseFile> metrics_;
   bool metrics_failed_ = false;
+  double promised_ = 0;
   // Since the last line.
   Clock::time_point shown_{};
   double interval_seconds_ = 0;

@@ -61,13 +61,15 @@ Range Sampler::next(std::uint64_t batch) const {
   return {position_.offset, position_.offset + std::min(batch, samples_ - position_.offset)};
 }
 
+Position Sampler::behind(Range range) const {
+  return range.end < samples_ ? Position{position_.pass, range.end}
+                              : Position{position_.pass + 1, 0};
+}
+
 bool Sampler::advance(Range range) {
-  if (range.end < samples_) {
-    position_.offset = range.end;
-    return false;
-  }
-  seek({position_.pass + 1, 0});
-  return true;
+  const Position before = position_;
+  seek(behind(range));
+  return position_.pass != before.pass;
 }
 
 std::vector<std::uint64_t> Sampler::samples(Range range) const {

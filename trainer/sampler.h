@@ -59,6 +59,8 @@ class Sampler {
   void seek(Position position);
   /// Positions of the next batch of at most `batch` samples. Does not move.
   Range next(std::uint64_t batch) const;
+  /// The position after `range`.
+  Position behind(Range range) const;
   /// Moves behind `range`; returns true when that ends a pass.
   bool advance(Range range);
   /// Sample numbers at the positions `range` of the current pass.

@@ -4,7 +4,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <map>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 #include "trainer/errors.h"
@@ -60,8 +63,12 @@ NamedTensors paths_of(const TrainingState& state) {
 void compare_options(const Options& options, const checkpoint::State& from) {
   if (options.accept_changes) return;
   std::vector<std::string> changes;
+  // What those of earlier versions do not have.
+  const std::map<std::string, std::string> otherwise{{"batch-rule", "fixed"}, {"lr-rule", "none"}};
   for (const auto& [name, value] : options.mathematics()) {
-    const std::string stored = from.get_or<std::string>("options/" + name, "(none)");
+    const auto usual = otherwise.find(name);
+    const std::string stored = from.get_or<std::string>(
+        "options/" + name, usual == otherwise.end() ? "(none)" : usual->second);
     if (stored != value)
       changes.push_back(fmt::format("--{} was {} and is {}", name, stored, value));
   }
@@ -70,6 +77,85 @@ void compare_options(const Options& options, const checkpoint::State& from) {
         fmt::format("the checkpoint was made with other options: {}; use the same, "
                     "or --resume none, or --accept-changes",
                     fmt::join(changes, ", ")));
+}
+
+/// The words of the adaptation by name, for both ways.
+template <typename State, typename F>
+void for_adaptation(State& adaptation, F f) {
+  f("progress", adaptation.progress);
+  f("batch", adaptation.batch);
+  f("micro_batch", adaptation.micro_batch);
+  f("accumulation", adaptation.accumulation);
+  f("rank_batch", adaptation.rank_batch);
+  f("factor", adaptation.factor);
+  f("ramp_from", adaptation.ramp_from);
+  f("ramp_start", adaptation.ramp_start);
+  f("rate", adaptation.rate);
+  f("policy_factor", adaptation.policy_factor);
+  f("noise_square", adaptation.noise.square);
+  f("noise_variance", adaptation.noise.variance);
+  f("noise_weight", adaptation.noise.weight);
+  f("noise_estimates", adaptation.noise.estimates);
+  f("noise_skipped", adaptation.noise.skipped);
+  f("noise_differenced", adaptation.noise.differenced);
+}
+
+// Of each kind of step, as in ProfileEntry.
+constexpr std::int64_t kProfileColumns = 7;
+constexpr char kProfile[] = "adaptation/profile";
+
+void put_profile(checkpoint::State& to, const Profile& profile) {
+  std::vector<double> rows;
+  for (const ProfileEntry& entry : profile.entries) {
+    if (entry.steps == 0) continue;
+    for (const std::int64_t count :
+         {entry.nodes, entry.ranks, entry.micro_batch, entry.steps, entry.last})
+      rows.push_back(static_cast<double>(count));
+    rows.insert(rows.end(), {entry.accumulate_seconds, entry.optimize_seconds});
+  }
+  if (!rows.empty())
+    put(to, kProfile, torch::tensor(rows, torch::kFloat64).view({-1, kProfileColumns}));
+}
+
+Profile take_profile(const checkpoint::State& from) {
+  Profile profile;
+  const checkpoint::Tensor* stored = from.find_tensor(kProfile);
+  if (stored == nullptr) return profile;
+  const std::vector<std::int64_t> shape = stored->shape();
+  if (stored->element() != Element::f64 || shape.size() != 2 || shape[1] != kProfileColumns ||
+      shape[0] > static_cast<std::int64_t>(Profile::kPlaces))
+    throw UsageError(std::string(kProfile) + " of the checkpoint is no table of step times");
+  const auto* row = static_cast<const double*>(stored->data());
+  for (std::int64_t i = 0; i < shape[0]; ++i, row += kProfileColumns) {
+    const auto count = [&](int column) { return static_cast<std::int64_t>(row[column]); };
+    profile.entries[static_cast<std::size_t>(i)] = {count(0), count(1), count(2), count(3),
+                                                    count(4), row[5],   row[6]};
+    profile.steps = std::max(profile.steps, count(4));
+  }
+  return profile;
+}
+
+void restore_adaptation(TrainingState& state, const Options& options,
+                        const checkpoint::State& from) {
+  state.adaptation = {};
+  // Those of earlier versions have none: their batch did not change.
+  if (from.find_attribute("adaptation/progress") == nullptr)
+    state.adaptation.progress = static_cast<double>(state.step);
+  else
+    for_adaptation(state.adaptation, [&](const char* name, auto& value) {
+      value = from.get<std::remove_reference_t<decltype(value)>>(std::string("adaptation/") + name);
+    });
+  state.adaptation.profile = take_profile(from);
+  state.previous = {};
+  const auto batch = from.get_or<double>("adaptation/previous_batch", 0.0);
+  if (batch > 0 && state.norms) {
+    for (const auto& [name, parameter] : state.parameters) {
+      state.previous.gradients.push_back(torch::zeros_like(parameter.detach()));
+      take(from, "previous/" + name, state.previous.gradients.back());
+    }
+    state.previous.batch = batch;
+  }
+  if (options.rank_batch > 0) state.adaptation.rank_batch = options.rank_batch;
 }
 
 std::int64_t whole(std::uint64_t value) { return static_cast<std::int64_t>(value); }
@@ -91,6 +177,13 @@ checkpoint::State capture(const TrainingState& state, const Options& options) {
   to.set("progress/pass_loss_sum", state.pass_sums.loss);
   to.set("progress/pass_correct", state.pass_sums.correct);
   to.set("progress/pass_targets", state.pass_sums.targets);
+  for_adaptation(state.adaptation, [&](const char* name, const auto& value) {
+    to.set(std::string("adaptation/") + name, value);
+  });
+  put_profile(to, state.adaptation.profile);
+  for (std::size_t i = 0; i < state.previous.gradients.size(); ++i)
+    put(to, "previous/" + state.parameters[i].first, state.previous.gradients[i]);
+  if (state.previous.batch > 0) to.set("adaptation/previous_batch", state.previous.batch);
   for (const auto& [name, value] : options.mathematics()) to.set("options/" + name, value);
   return to;
 }
@@ -114,6 +207,7 @@ void restore(TrainingState& state, const Options& options, const checkpoint::Sta
     state.pass_sums = {from.get<double>("progress/pass_loss_sum"),
                        from.get<double>("progress/pass_correct"),
                        from.get<double>("progress/pass_targets")};
+    restore_adaptation(state, options, from);
   } catch (const std::out_of_range& e) {
     throw UsageError(std::string("the checkpoint is not one of a training: ") + e.what());
   }

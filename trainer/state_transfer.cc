@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <set>
 #include <stdexcept>
 
 #include "trainer/flat_state.h"
@@ -175,6 +176,7 @@ Gathering synchronise(ElasticWorld& world, const Arrival& own, TrainingState& st
     nodes.push_back(record.node);
     notes.push_back(record.course);
   }
+  all.nodes = static_cast<int>(std::set(nodes.begin(), nodes.end()).size());
   const auto leader = std::max_element(steps.begin(), steps.end()) - steps.begin();
   // The leader knows when it made its note; for others that was a moment ago.
   if (leader != world.world().rank()) noted = Course::Clock::now();

@@ -22,6 +22,7 @@ struct Arrival {
 struct Gathering {
   bool complete = false;  // somebody had the state, so all have it now
   int ranks = 0;
+  int nodes = 0;
   int newcomers = 0;
   bool failure = false;     // some rank met an error
   std::uint64_t bytes = 0;  // of state, over all ranks that received

@@ -2,11 +2,13 @@
 // One update: this rank's share of the next batch, the gradients of all, the optimizer.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "mpi_elastic/elastic_world.h"
+#include "trainer/adaptation/shares.h"
 #include "trainer/course.h"
 #include "trainer/gradients.h"
 #include "trainer/logical_ranks.h"
@@ -24,6 +26,13 @@ enum Control : unsigned {
   kChange = 4,      // the world changes after this step
 };
 
+/// What rank 0 has decided to change from the next step on; 0: as it is.
+struct Choice {
+  std::int64_t batch = 0;
+  std::int64_t micro_batch = 0;
+  double lr_factor = 0;
+};
+
 struct StepResult {
   Sums sums;                 // of the batch, over all ranks
   unsigned control = kGoOn;  // of rank 0
@@ -31,27 +40,45 @@ struct StepResult {
   bool pass_ended = false;
   std::uint64_t samples = 0;
   double rate = 0;           // learning rate used
+  double scale = 1;          // batch, as planned, over the base batch
+  double gain = 1;           // steps of the base batch that this one was worth, as far as known
   double gradient_norm = 0;  // before clipping; 0 when not clipping
 };
 
 class Stepper {
  public:
-  /// All must outlive it.
+  /// All must outlive it. `choice` is the same on all ranks, `nodes` that they are on. `seconds`
+  /// per sample are what earlier worlds have found of each rank (0: nothing); the same on all.
   Stepper(const PassContext& context, Team& team, ElasticWorld& world, Course& course,
-          SampleRecord& record);
+          SampleRecord& record, const Choice& choice, int nodes, std::vector<double> seconds = {});
 
-  /// One step, collective. `control` counts on rank 0, `stop_signal` on any rank; every rank gets
-  /// the same result. Throws MpiError with the state as it was before the step. The update is made
-  /// when all reductions of the step have completed here, so each other rank has given its share
-  /// to all of them: after a failure ranks are one step apart at most.
-  StepResult step(unsigned control, bool stop_signal);
+  /// One step, collective. `control` and `choice` count on rank 0, `stop_signal` on any rank; every
+  /// rank gets the same result. Throws MpiError with the state as it was before the step. The
+  /// update is made when all reductions of the step have completed here, so each other rank has
+  /// given its share to all of them: after a failure ranks are one step apart at most.
+  StepResult step(unsigned control, const Choice& choice, bool stop_signal);
+  /// Null where the speeds of the ranks are not measured.
+  const Shares* shares() const { return shares_ ? &*shares_ : nullptr; }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  BatchPlan plan_for(const Choice& choice) const;
+  Range share_of(int rank, Range batch) const;
+  std::int64_t micro_batch_for(Range own) const;
+  double count_all_passes(Range batch) const;
   void note_samples(Range batch);
   /// Forward and backward passes of this rank's share, with the sum over the ranks. Starts the sum
   /// of the counters between the last two passes, so that it costs no time of its own.
-  Sums reduce(Range batch, std::vector<double>& words);
-  void update(Range batch, StepResult& result);
+  Sums reduce(Range batch, std::vector<double>& words, double& squares);
+  /// What the passes of all ranks say of gradient noise, if anything; `squares` is summed over
+  /// them.
+  std::optional<MicroGradients> measure(Range batch, double squares);
+  /// Whether gradient noise is measured in the step after `steps`.
+  bool measures_after(std::int64_t steps) const;
+  /// Of this rank, for the step that is done.
+  void take_times(Range batch, Clock::time_point start);
+  void apply(const Choice& choice);
+  void update(Range batch, const AdaptedStep& adapted, StepResult& result);
 
   PassContext context_;
   TrainingState& state_;
@@ -59,6 +86,18 @@ class Stepper {
   ElasticWorld& world_;
   Course& course_;
   SampleRecord& record_;
+  PreviousGradient own_;     // becomes the state's with the update
+  BatchPlan plan_;           // of the next step
+  double first_factor_ = 0;  // of the policy, from this world's first step on
+  int nodes_;
+  // Step times: of the last step on this rank, whether they count (on all ranks alike), and the
+  // steps made by the present plan.
+  Clock::time_point gradients_there_{};
+  StepTimes times_;
+  bool timed_ = false;
+  std::int64_t settled_ = 0;
+  std::optional<Shares> shares_;
+  double seconds_per_sample_ = 0;           // of the last step on this rank; 0: does not count
   std::optional<GradientReducer> reducer_;  // one of the two
   std::optional<LogicalRanks> logical_;
 };

@@ -2,11 +2,14 @@
 #include "trainer/training.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <string>
 
+#include "trainer/adaptation/batch_rule.h"
 #include "trainer/errors.h"
 #include "trainer/evaluation.h"
 #include "trainer/signals.h"
@@ -30,7 +33,7 @@ bool all_finite(const NamedTensors& tensors) {
 
 }  // namespace
 
-Training::Training(const Job& job, Team& team, ElasticWorld& world)
+Training::Training(const Job& job, Team& team, ElasticWorld& world, int nodes)
     : options_(job.options),
       dataset_(job.dataset),
       device_(job.device),
@@ -39,7 +42,10 @@ Training::Training(const Job& job, Team& team, ElasticWorld& world)
       report_(job.report),
       record_(job.record),
       team_(team),
-      world_(world) {
+      world_(world),
+      policy_(job.policy),
+      nodes_(nodes),
+      seconds_per_sample_(job.seconds_per_sample) {
   if (team.rank() == 0 && !options_.checkpoint_dir.empty())
     store_.emplace(options_.checkpoint_dir, checkpoint::Store::Options{options_.keep});
 }
@@ -80,6 +86,8 @@ void Training::resume() {
   // Rank 0 reads; the others get the state as a rank that joins would.
   std::string from;
   together(team_, [&] { read_checkpoint(from); });
+  if (options_.batch_rule != "fixed" && state_.adaptation.rank_batch == 0)
+    state_.adaptation.rank_batch = default_rank_batch(options_, team_.size());
   from = team_.broadcast(from);
   replicate(state_, team_);
   {
@@ -92,9 +100,7 @@ void Training::resume() {
 }
 
 bool Training::reached_limit() const {
-  return course_.ending || (options_.steps > 0 && state_.step >= options_.steps) ||
-         (options_.passes > 0 &&
-          state_.sampler.position().pass >= static_cast<std::uint64_t>(options_.passes));
+  return course_.ending || limit_reached(options_, state_.standing(options_));
 }
 
 /// What only rank 0 can decide, since clocks differ.
@@ -198,18 +204,44 @@ Outcome Training::stop() {
   return saved ? Outcome::kStopped : Outcome::kStoppedUnsaved;
 }
 
-void Training::step(Stepper& stepper) {
-  const StepResult result = stepper.step(decide(), stop_signal() != 0);
+void Training::step(Stepper& stepper, DecisionPoints& decisions) {
+  const Choice choice = team_.rank() == 0 ? decisions.next() : Choice{};
+  const StepResult result = stepper.step(decide(), choice, stop_signal() != 0);
+  decisions.count(result);
   reports_are_out();
   if (!std::isfinite(result.sums.loss))
     throw SharedError(kFailure, fmt::format("the loss of step {} is {}: try a smaller --lr, or "
                                             "--clip; no checkpoint was made of it",
                                             state_.step, result.sums.loss));
   report_.step(state_, result);
+  look_for_stragglers(stepper);
   control_ = result.control;
   course_.stopping = course_.stopping || result.stop;
   course_.ending = course_.ending || (result.control & kEnd) != 0;
   tell_progress(result);
+}
+
+/// Of all ranks, as earlier worlds have found them; collective.
+std::vector<double> Training::known_speeds() {
+  if (!times_ranks(options_)) return {};
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  hosts_ = team_.gather(name.data());
+  std::vector<double> all(static_cast<std::size_t>(team_.size()), 0);
+  all[static_cast<std::size_t>(team_.rank())] = seconds_per_sample_;
+  return team_.sum(all);
+}
+
+void Training::look_for_stragglers(const Stepper& stepper) {
+  if (stepper.shares() == nullptr) return;
+  const Shares& shares = *stepper.shares();
+  const double own = shares.seconds()[static_cast<std::size_t>(team_.rank())];
+  if (own > 0) seconds_per_sample_ = own;
+  const int found = shares.straggler();
+  if (found < 0 || found == straggler_) return;
+  straggler_ = found;
+  report_.straggler(state_, found, hosts_[static_cast<std::size_t>(found)], shares.slowness(found));
+  if (options_.drop_stragglers && team_.rank() == 0) world_.ask_to_leave(found);
 }
 
 void Training::do_what_is_due() {
@@ -227,7 +259,10 @@ void Training::tell_progress(const StepResult& result) {
 }
 
 Outcome Training::run() {
-  Stepper stepper({options_, dataset_, device_, state_}, team_, world_, course_, record_);
+  const PassContext context{options_, dataset_, device_, state_};
+  DecisionPoints decisions(context, policy_, report_, team_, world_, nodes_);
+  const Choice choice = decisions.begin();
+  Stepper stepper(context, team_, world_, course_, record_, choice, nodes_, known_speeds());
   state_.model->train();
   report_.world_begins();
   tell_evaluation();
@@ -235,7 +270,7 @@ Outcome Training::run() {
     if (course_.stopping) return stop();
     do_what_is_due();
     if (reached_limit()) return finish();
-    step(stepper);
+    step(stepper, decisions);
     if ((control_ & kChange) != 0 && !course_.stopping && !reached_limit()) return Outcome::kChange;
   }
 }

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "checkpoint/store.h"
+#include "trainer/decision_points.h"
 #include "trainer/report.h"
 #include "trainer/step.h"
 
@@ -22,6 +23,8 @@ struct Job {
   Course& course;
   Report& report;
   SampleRecord& record;
+  Policy& policy;
+  double& seconds_per_sample;  // of this process, where it is measured; 0: not yet
 };
 
 enum class Outcome {
@@ -35,7 +38,8 @@ enum class Outcome {
 /// whole step.
 class Training {
  public:
-  Training(const Job& job, Team& team, ElasticWorld& world);
+  /// `nodes` that the ranks are on.
+  Training(const Job& job, Team& team, ElasticWorld& world, int nodes);
 
   /// When no rank has the state: takes that of the checkpoint that --resume asks for, or the fresh
   /// one, on all ranks. Throws SharedError.
@@ -49,7 +53,9 @@ class Training {
   bool evaluation_due() const;
   bool checkpoint_due() const;
   unsigned decide() const;
-  void step(Stepper& stepper);
+  void step(Stepper& stepper, DecisionPoints& decisions);
+  std::vector<double> known_speeds();
+  void look_for_stragglers(const Stepper& stepper);
   void do_what_is_due();
   void evaluate_now();
   void tell_evaluation();
@@ -70,6 +76,11 @@ class Training {
   SampleRecord& record_;
   Team& team_;
   ElasticWorld& world_;
+  Policy& policy_;
+  int nodes_;
+  double& seconds_per_sample_;
+  std::vector<std::string> hosts_;          // of the ranks, where speeds are measured
+  int straggler_ = -1;                      // that was told of
   std::optional<checkpoint::Store> store_;  // rank 0
   unsigned control_ = kGoOn;                // of the last step
   std::chrono::steady_clock::time_point told_{};

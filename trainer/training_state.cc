@@ -67,7 +67,9 @@ TrainingState::TrainingState(const Options& options, const Dataset& dataset,
       generator(generator_state()),
       optimizer(make_optimizer(options, parameters)),
       sampler(options.seed, dataset.size(Split::kTrain)),
-      model_buffers_(buffers_of(*model)) {}
+      model_buffers_(buffers_of(*model)) {
+  if (options.measures_noise()) norms = std::make_unique<PassNorms>(parameters, *optimizer);
+}
 
 void TrainingState::begin_step() {
   const torch::NoGradGuard no_grad;
@@ -89,13 +91,18 @@ std::vector<torch::Tensor> TrainingState::tensors() const {
   return all;
 }
 
+Standing TrainingState::standing(const Options& options) const {
+  return trainer::standing(options, adaptation.progress, sampler.position(), sampler.size());
+}
+
 Counters TrainingState::counters() const {
   return {sampler.position().pass,
           sampler.position().offset,
           samples,
           step,
           optimizer->updates(),
-          pass_sums};
+          pass_sums,
+          adaptation};
 }
 
 void TrainingState::set_counters(const Counters& counters) {
@@ -104,6 +111,7 @@ void TrainingState::set_counters(const Counters& counters) {
   step = counters.step;
   optimizer->set_updates(counters.updates);
   pass_sums = counters.pass_sums;
+  adaptation = counters.adaptation;
 }
 
 std::uint64_t TrainingState::parameter_hash() const { return hash_of_all(parameters); }
@@ -122,6 +130,7 @@ void replicate(TrainingState& state, Team& team, int root) {
   Counters counters;
   std::memcpy(&counters, words.data(), sizeof counters);
   state.set_counters(counters);
+  if (team.rank() != root) state.previous = {};
   team.broadcast(state.tensors(), root);
 }
 

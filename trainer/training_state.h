@@ -8,11 +8,14 @@
 #include <memory>
 #include <vector>
 
+#include "trainer/adaptation/adaptation.h"
+#include "trainer/adaptation/gradient_norm.h"
 #include "trainer/dataset.h"
 #include "trainer/model.h"
 #include "trainer/optimizer.h"
 #include "trainer/options.h"
 #include "trainer/sampler.h"
+#include "trainer/schedule.h"
 
 namespace bellows::trainer {
 
@@ -35,7 +38,15 @@ struct Counters {
   std::int64_t step = 0;
   std::int64_t updates = 0;
   Sums pass_sums;
+  Adaptation adaptation;
   bool operator==(const Counters&) const = default;
+};
+
+/// The gradient of the last step, where the next one is to be compared with it: that of a world of
+/// one rank which made one pass. It is not sent to others, since several ranks compare their own.
+struct PreviousGradient {
+  std::vector<torch::Tensor> gradients;
+  double batch = 0;  // samples; 0: there is none
 };
 
 /// Between its updates (one per step) the state is that of a whole step. Forward and backward
@@ -50,10 +61,13 @@ struct TrainingState {
   NamedTensors buffers;     // copies of the model's, as of the last step
   torch::Tensor generator;  // libtorch's on the CPU, likewise
   std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<PassNorms> norms;  // null where gradient noise is not measured
+  PreviousGradient previous;
   Sampler sampler;
   std::int64_t step = 0;      // updates made
   std::uint64_t samples = 0;  // samples used
   Sums pass_sums;             // of the pass in hand
+  Adaptation adaptation;      // of batch and learning rate
   /// Whether this is the state of the run: false until the training has begun, or until the state
   /// has come from a checkpoint or another rank in full.
   std::atomic<bool> complete = false;
@@ -67,6 +81,8 @@ struct TrainingState {
 
   /// Generator, buffers, parameters, optimizer state: the same order on every rank.
   std::vector<torch::Tensor> tensors() const;
+  /// In the units of the limits.
+  Standing standing(const Options& options) const;
   Counters counters() const;
   void set_counters(const Counters& counters);
   /// Of every bit of the parameters.

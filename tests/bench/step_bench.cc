@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // step_bench BACKEND MODEL BATCH STEPS STORE: times training steps, as a JSON list of seconds on
 // rank 0. BACKEND is bellows (our backend) or gloo (c10d's, through the file STORE); all else is
-// the same: model, data, reducer, optimizer. BATCH is that of one rank.
+// the same: model, data, reducer, optimizer. BATCH is that of one rank. With noise, or noise-adam,
+// it is our backend, and each second step measures gradient noise: a list of pairs, without and
+// with.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -25,7 +27,7 @@ namespace {
 
 c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name, const World& world,
                                                const std::string& store) {
-  if (name == "bellows") return c10::make_intrusive<MpiBackend>(world.communicator());
+  if (name != "gloo") return c10::make_intrusive<MpiBackend>(world.communicator());
   auto options = c10d::ProcessGroupGloo::Options::create();
   options->devices.push_back(c10d::ProcessGroupGloo::createDefaultDevice());
   return c10::make_intrusive<c10d::ProcessGroupGloo>(
@@ -43,6 +45,9 @@ int run(char** argv) {
   Options options;
   options.model = model;
   options.dropout = 0;
+  const bool noise = std::string(argv[1]).starts_with("noise");
+  options.measure_noise = noise;
+  if (std::string(argv[1]) == "noise-adam") options.optimizer = "adam";
   const FakeDataset data(model == "cnn" ? SampleShape{{1, 28, 28}, false, 10}
                                         : SampleShape{{3, 32, 32}, false, 10});
   TrainingState state(options, data, torch::kCPU);
@@ -56,18 +61,40 @@ int run(char** argv) {
   constexpr int kWarmup = 5;
   std::vector<double> seconds;
   for (int step = 0; step < kWarmup + steps; ++step) {
+    const bool measure = noise && step % 2 == 0;
     const auto start = std::chrono::steady_clock::now();
     for (const auto& [name, parameter] : state.parameters) parameter.mutable_grad().reset();
     const torch::Tensor loss =
         run_forward(*state.model, samples).loss / static_cast<double>(batch * world.size());
-    reducer.prepare();
+    c10::intrusive_ptr<c10d::Work> sum;
+    if (state.norms) {
+      state.norms->reset();
+      state.norms->next_pass(measure ? world.size() : 0);
+    }
+    reducer.prepare([&] {
+      if (!measure) return;
+      std::vector<at::Tensor> norms{torch::tensor({state.norms->sum()}, torch::kFloat64)};
+      sum = backend->allreduce(norms);
+    });
     loss.backward();
+    if (measure) {
+      sum->wait();
+      std::vector<torch::Tensor> gradients;
+      for (const auto& [name, parameter] : state.parameters) gradients.push_back(parameter.grad());
+      inner_product(gradients, gradients, *state.optimizer);
+    }
     state.optimizer->step(0.01);
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     if (step >= kWarmup) seconds.push_back(took.count());
   }
   backend->barrier()->wait();
-  if (world.rank() == 0) fmt::print("[{}]\n", fmt::join(seconds, ", "));
+  if (world.rank() == 0 && !noise) fmt::print("[{}]\n", fmt::join(seconds, ", "));
+  if (world.rank() == 0 && noise) {
+    std::vector<std::string> pairs;
+    for (std::size_t i = 0; i + 1 < seconds.size(); i += 2)
+      pairs.push_back(fmt::format("[{}, {}]", seconds[i], seconds[i + 1]));
+    fmt::print("[{}]\n", fmt::join(pairs, ", "));
+  }
   return 0;
 }
 
@@ -76,7 +103,7 @@ int run(char** argv) {
 
 int main(int argc, char** argv) {
   if (argc != 6) {
-    fmt::print(stderr, "usage: step_bench bellows|gloo MODEL BATCH STEPS STORE\n");
+    fmt::print(stderr, "usage: step_bench bellows|gloo|noise|noise-adam MODEL BATCH STEPS STORE\n");
     return 2;
   }
   return bellows::trainer::run(argv);

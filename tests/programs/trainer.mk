@@ -4,3 +4,9 @@ $(call test_program,trainer_ranks,tests/programs/trainer_ranks.cc,trainer mpi_el
 $(call test_program,trainer_transfer,tests/programs/trainer_transfer.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
 $(O)/obj/tests/programs/trainer_%.o: EXTRA_FLAGS := $(trainer_FLAGS)
 TORCH_OBJS += $(O)/obj/tests/programs/trainer_ranks.o $(O)/obj/tests/programs/trainer_transfer.o
+
+# What a user of --policy builds.
+TEST_PROGRAMS += $(O)/tests/resize_policy.so
+$(O)/tests/resize_policy.so: tests/programs/resize_policy.cc trainer/adaptation/policy.h trainer/adaptation/throughput.h
+	@mkdir -p $(@D)
+	$(CXX) $(ALL_CPPFLAGS) $(ALL_CXXFLAGS) $(LDFLAGS) -shared -o $@ $<

@@ -265,12 +265,12 @@ void check_steps(ElasticWorld& elastic) {
     Team team(world, torch::kCPU);
     Course course;
     SampleRecord record("");
-    Stepper stepper({o, data, torch::kCPU, state}, team, elastic, course, record);
+    Stepper stepper({o, data, torch::kCPU, state}, team, elastic, course, record, {o.batch}, 1);
     double samples = 0;
     for (int step = 0; step < 6; ++step) {
       // Rank 0 decides; any rank's signal counts.
       const bool signal = step == 4 && world.rank() == world.size() - 1;
-      const StepResult result = stepper.step(step == 3 ? kCheckpoint : kGoOn, signal);
+      const StepResult result = stepper.step(step == 3 ? kCheckpoint : kGoOn, {}, signal);
       samples += result.sums.targets;
       expect((result.control == kCheckpoint) == (step == 3), "the control word reaches all");
       expect(result.stop == (step == 4), "a signal on any rank reaches all");
@@ -280,6 +280,67 @@ void check_steps(ElasticWorld& elastic) {
     const Sums test = evaluate(state, data, torch::kCPU, team);
     expect(test.targets == 40, "each test sample is looked at once");
   }
+}
+
+// What one step measures, against the gradients of all passes of all ranks, made here.
+void check_noise(ElasticWorld& elastic, std::int64_t batch, std::int64_t micro_batch,
+                 std::int64_t logical_ranks) {
+  Options o;
+  o.model = "mlp";
+  o.batch = batch;
+  o.micro_batch = micro_batch;
+  o.logical_ranks = logical_ranks;
+  o.measure_noise = true;
+  o.noise_interval = 1;
+  const FakeDataset data({{12}, false, 4});
+  TrainingState state(o, data, torch::kCPU);
+  Team team(elastic.world(), torch::kCPU);
+  const Range whole = state.sampler.next(static_cast<std::uint64_t>(batch));
+  const int parts = logical_ranks > 0 ? static_cast<int>(logical_ranks) : team.size();
+  const auto passes_of = [&](Range range) {
+    reset_gradients(state);
+    run_passes({o, data, torch::kCPU, state}, state.sampler.samples(range), batch,
+               1 / static_cast<double>(range.size()), [](const Sums&) {});
+    double square = 0;
+    for (const auto& [name, p] : state.parameters)
+      square += p.grad().to(torch::kFloat64).square().sum().item<double>();
+    return square;
+  };
+  MicroGradients expected;
+  for (int part = 0; part < parts; ++part) {
+    const Range own = share(whole, part, parts);
+    const auto micro = static_cast<std::uint64_t>(micro_batch > 0 ? micro_batch : batch);
+    for (std::uint64_t at = own.begin; at < own.end; at += micro) {
+      const Range pass{at, std::min(at + micro, own.end)};
+      ++expected.passes;
+      expected.mean_square +=
+          passes_of(pass) * static_cast<double>(pass.size()) / static_cast<double>(batch);
+    }
+  }
+  expected.square_of_mean = passes_of(whole);
+  const auto estimate = estimate_noise(expected);
+
+  Course course;
+  SampleRecord record("");
+  Stepper stepper({o, data, torch::kCPU, state}, team, elastic, course, record, {o.batch}, 1);
+  stepper.step(kGoOn, {}, false);
+  const NoiseAverages& noise = state.adaptation.noise;
+  const auto close = [&](double got, double wanted) {
+    return std::abs(got / noise.weight - wanted) <= 1e-4 * expected.mean_square;
+  };
+  const std::string what = fmt::format("noise of batch {} in passes of {} on {} ranks, {} logical",
+                                       batch, micro_batch, team.size(), logical_ranks);
+  expect(noise.estimates == (estimate ? 1 : 0), what + " is measured where it can be");
+  if (estimate && noise.estimates == 1)
+    expect(close(noise.square, estimate->square) && close(noise.variance, estimate->variance),
+           what);
+  // A rank alone with one pass a step compares two steps.
+  stepper.step(kGoOn, {}, false);
+  expect(noise.estimates == (estimate                                 ? 2
+                             : team.size() == 1 && logical_ranks == 0 ? 1
+                                                                      : 0),
+         what + " is measured by two steps where one says nothing");
+  expect(team.agree(state.common_hash()), what + " is the same on all ranks");
 }
 
 void check_team(const World& world) {
@@ -315,6 +376,11 @@ int run() {
   check_gradients(world, "resnet18", {{3, 8, 8}, false, 4});
   check_gradients(world, "transformer", {{8}, true, 256});
   check_steps(elastic);
+  check_noise(elastic, 16, 0, 0);
+  check_noise(elastic, 16, 3, 0);
+  check_noise(elastic, 2, 0, 0);
+  check_noise(elastic, 16, 0, 5);
+  check_noise(elastic, 16, 0, 1);
   check_team(world);
   int all = 0;
   check_mpi(MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, world.communicator()),

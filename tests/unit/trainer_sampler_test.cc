@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The order of the data is a permutation, the same for any number of ranks; the learning rate and
-// the options are what they say.
+// The order of the data is a permutation, the same for any number of ranks; the options are what
+// they say.
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -9,7 +9,6 @@
 #include "trainer/errors.h"
 #include "trainer/options.h"
 #include "trainer/sampler.h"
-#include "trainer/schedule.h"
 
 namespace bellows::trainer {
 namespace {
@@ -183,6 +182,20 @@ TEST(OptionsTest, NamesWhatIsWrongAndWhatIsAllowed) {
   wrong({"--checkpoint-dir", "d", "--checkpoint-every", "soon"}, {"--checkpoint-every soon"});
   wrong({"--checkpoint-dir", "d", "--checkpoint-every", "1.5"}, {"--checkpoint-every 1.5"});
   wrong({"--lr-schedule", "cosine", "--train-seconds", "5"}, {"cosine", "--passes"});
+  wrong({"--lr-schedule", "one-cycle", "--train-seconds", "5"}, {"one-cycle", "--passes"});
+  wrong({"--lr-schedule", "one-cycle", "--warmup", "5"}, {"--warmup", "one-cycle"});
+  wrong({"--lr-schedule", "polynomial", "--lr-power", "-1"}, {"--lr-power"});
+  wrong({"--batch-rule", "elastic"}, {"--batch-rule elastic", "fixed, per-rank, hybrid"});
+  wrong({"--batch-rule", "hybrid"}, {"--batch-rule hybrid", "--rank-batch"});
+  wrong({"--rank-batch", "16"}, {"--rank-batch", "per-rank"});
+  wrong({"--batch-rule", "per-rank", "--max-batch", "100"}, {"--max-batch 100", "128"});
+  for (const char* bounds : {"8", "8,", "9,8", "0,8", "8,16,", "8;16", "a,b"})
+    wrong({"--micro-batch-bounds", bounds}, {"--micro-batch-bounds", bounds, "LEAST,MOST"});
+  wrong({"--micro-batch-bounds", "8,16", "--micro-batch", "8"}, {"--micro-batch-bounds"});
+  wrong({"--lr-rule", "cubic"}, {"--lr-rule cubic", "none, linear, sqrt, adascale"});
+  wrong({"--lr-rule", "legw"}, {"--lr-rule legw", "--warmup"});
+  wrong({"--lr-rule", "adamscale"}, {"--lr-rule adamscale", "adam", "adascale"});
+  wrong({"--lr-rule", "adascale", "--optimizer", "adam"}, {"--lr-rule adascale", "adamscale"});
   wrong({"--config", "/none/at/all"}, {"--config", "/none/at/all"});
   expect_error<UsageError>([&] { parse({"--data", "fashion-mnist"}); },
                            {"--model", "mlp, cnn, resnet18, transformer"});
@@ -190,6 +203,21 @@ TEST(OptionsTest, NamesWhatIsWrongAndWhatIsAllowed) {
                            {"--model vgg", "mlp, cnn, resnet18, transformer"});
   expect_error<UsageError>([&] { parse({"--model", "transformer", "--data", "fashion-mnist"}); },
                            {"transformer", "text:FILE"});
+}
+
+TEST(OptionsTest, RulesAreAPartOfTheMathematicsWithWhatTheyGoBy) {
+  const auto usual = parse_good({}).mathematics();
+  EXPECT_EQ(usual.at("batch-rule"), "fixed");
+  EXPECT_EQ(usual.at("lr-rule"), "none");
+  EXPECT_EQ(usual.count("max-batch"), 0);
+  const auto rules = parse_good({"--batch-rule", "hybrid", "--rank-batch", "32", "--max-batch",
+                                 "512", "--micro-batch-bounds", "8,16", "--lr-rule", "linear"})
+                         .mathematics();
+  EXPECT_EQ(rules.at("batch-rule"), "hybrid");
+  EXPECT_EQ(rules.at("rank-batch"), "32");
+  EXPECT_EQ(rules.at("max-batch"), "512");
+  EXPECT_EQ(rules.at("micro-batch-bounds"), "8,16");
+  EXPECT_EQ(rules.at("lr-ramp"), "100");
 }
 
 using ConfigTest = TrainerTest;
@@ -206,24 +234,6 @@ TEST_F(ConfigTest, TheCommandLineWinsOverTheFile) {
 TEST_F(ConfigTest, NamesAnUnknownLine) {
   const std::string file = write("c", "model = mlp\ncolour = red\n");
   expect_error<UsageError>([&] { parse({"--config", file.c_str()}); }, {file, "colour"});
-}
-
-TEST(ScheduleTest, IsAFunctionOfWhereTheTrainingStands) {
-  Options o;
-  o.lr = 0.1;
-  o.warmup = 10;
-  EXPECT_DOUBLE_EQ(learning_rate(o, 0, {0, 0}, 100), 0.01);
-  EXPECT_DOUBLE_EQ(learning_rate(o, 9, {0, 0}, 100), 0.1);
-  EXPECT_DOUBLE_EQ(learning_rate(o, 500, {4, 0}, 100), 0.1);
-  o.lr_schedule = "step";
-  o.lr_step = 2;
-  EXPECT_DOUBLE_EQ(learning_rate(o, 500, {1, 99}, 100), 0.1);
-  EXPECT_DOUBLE_EQ(learning_rate(o, 500, {2, 0}, 100), 0.01);
-  EXPECT_DOUBLE_EQ(learning_rate(o, 500, {4, 0}, 100), 0.001);
-  o.lr_schedule = "cosine";
-  o.passes = 4;
-  EXPECT_DOUBLE_EQ(learning_rate(o, 500, {2, 0}, 100), 0.05);
-  EXPECT_NEAR(learning_rate(o, 500, {3, 99}, 100), 0, 1e-5);
 }
 
 }  // namespace

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Square norms of gradients, as gradient noise needs them: in one pass over memory, with the same
+// bits on every processor, and as the optimizer sees them.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "trainer/optimizer.h"
+
+namespace bellows::trainer {
+
+/// Inner product of two gradients of a parameter, each divided by what Adam divides by (the square
+/// root of the corrected second moment, plus epsilon), or as they are with SGD. On the CPU in
+/// single precision the sums of some thousand products are added up in double precision.
+double inner_product(const torch::Tensor& a, const torch::Tensor& b,
+                     const Preconditioner& preconditioner);
+
+/// The same over all parameters.
+double inner_product(const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b,
+                     const Optimizer& optimizer);
+
+/// Measures what each backward pass adds to the gradients, parameter by parameter as it arrives.
+class PassNorms {
+ public:
+  /// `optimizer` must outlive the parameters.
+  PassNorms(const NamedTensors& parameters, const Optimizer& optimizer);
+  PassNorms(const PassNorms&) = delete;
+  PassNorms& operator=(const PassNorms&) = delete;
+  ~PassNorms();
+
+  /// Whether the passes of the next step are measured (they are until it is said otherwise).
+  void set_active(bool active) { active_ = active; }
+  bool active() const { return active_; }
+  void reset() { sums_->total = 0; }
+  /// What the square norm of the next pass counts; 0: is not measured.
+  void next_pass(double weight) { sums_->weight = active_ ? weight : 0; }
+  /// Of all passes since reset().
+  double sum() const { return sums_->total; }
+
+ private:
+  struct Sums {
+    double weight = 0;
+    double total = 0;
+  };
+  bool active_ = true;
+  std::shared_ptr<Sums> sums_ = std::make_shared<Sums>();
+};
+
+}  // namespace bellows::trainer
