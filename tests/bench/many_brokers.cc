@@ -16,7 +16,7 @@
 #include <memory>
 #include <vector>
 
-#include "scheduler/daemon_link.h"
+#include "scheduler/broker/daemon_link.h"
 #include "tests/bench/table_cluster.h"
 
 namespace {

@@ -7,7 +7,7 @@
 
 #include <cstdlib>
 
-#include "scheduler/slurm_cluster.h"
+#include "scheduler/cluster/slurm_cluster.h"
 
 namespace bellows::scheduler {
 namespace {

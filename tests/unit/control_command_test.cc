@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // bellows as its user sees it: what it asks for, what it prints, how it ends.
-#include "scheduler/control_command.h"
+#include "scheduler/command/control_command.h"
 
 #include <gmock/gmock.h>
 
 #include <sstream>
 
-#include "scheduler/command_line.h"
-#include "scheduler/status_text.h"
+#include "scheduler/command/command_line.h"
+#include "scheduler/command/status_text.h"
 #include "tests/unit/control_fixture.h"
 
 namespace bellows::test {

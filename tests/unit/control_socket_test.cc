@@ -6,8 +6,8 @@
 
 #include <fstream>
 
-#include "scheduler/control_client.h"
-#include "scheduler/jobs.h"
+#include "scheduler/command/control_client.h"
+#include "scheduler/command/jobs.h"
 #include "tests/unit/control_fixture.h"
 
 namespace bellows::test {

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <random>
 
-#include "scheduler/control_client.h"
+#include "scheduler/command/control_client.h"
 #include "tests/unit/control_fixture.h"
 
 namespace bellows::test {

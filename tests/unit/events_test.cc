@@ -8,9 +8,9 @@
 #include <sstream>
 
 #include "mpi_elastic/event_log.h"
-#include "scheduler/control_command.h"
-#include "scheduler/event_file.h"
-#include "scheduler/since.h"
+#include "scheduler/command/control_command.h"
+#include "scheduler/command/event_file.h"
+#include "scheduler/command/since.h"
 #include "tests/unit/control_fixture.h"
 
 namespace bellows::test {

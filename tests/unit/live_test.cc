@@ -6,8 +6,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "scheduler/control_command.h"
-#include "scheduler/live_text.h"
+#include "scheduler/command/control_command.h"
+#include "scheduler/live/live_text.h"
 #include "tests/unit/control_fixture.h"
 
 namespace bellows::test {

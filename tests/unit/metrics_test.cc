@@ -22,7 +22,7 @@
 #include "protocol/fd.h"
 #include "protocol/metrics_server.h"
 #include "protocol/metrics_text.h"
-#include "scheduler/daemon_metrics.h"
+#include "scheduler/daemon/daemon_metrics.h"
 
 namespace bellows::test {
 namespace {

@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "scheduler/daemon_events.h"
-#include "scheduler/gnuplot.h"
-#include "scheduler/occupancy.h"
-#include "scheduler/picture_page.h"
+#include "scheduler/daemon/daemon_events.h"
+#include "scheduler/picture/gnuplot.h"
+#include "scheduler/picture/occupancy.h"
+#include "scheduler/picture/picture_page.h"
 
 namespace bellows::test {
 namespace {

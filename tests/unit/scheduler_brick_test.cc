@@ -12,7 +12,7 @@
 #include <functional>
 #include <thread>
 
-#include "scheduler/brick_script.h"
+#include "scheduler/broker/brick_script.h"
 
 namespace bellows::scheduler {
 namespace {

@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "scheduler/care.h"
-#include "scheduler/resize.h"
-#include "scheduler/simulated_cluster.h"
+#include "scheduler/broker/care.h"
+#include "scheduler/broker/resize.h"
+#include "scheduler/cluster/simulated_cluster.h"
 
 namespace bellows::scheduler {
 

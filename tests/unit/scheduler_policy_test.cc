@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "scheduler/policy.h"
+#include "scheduler/policy/policy.h"
 
 namespace bellows::scheduler {
 namespace {

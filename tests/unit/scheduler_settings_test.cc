@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "protocol/elastic_settings.h"
-#include "scheduler/node_list.h"
-#include "scheduler/size_request.h"
+#include "scheduler/cluster/node_list.h"
+#include "scheduler/command/size_request.h"
 
 namespace bellows::scheduler {
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How bellowsd shares a cluster among elastic jobs and lets the queue go first.
-#include "scheduler/sharing.h"
+#include "scheduler/policy/sharing.h"
 
 #include <gmock/gmock.h>
 
