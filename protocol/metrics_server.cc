@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol/metrics_server.h"
 
+#include <fcntl.h>
+
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
@@ -29,9 +31,14 @@ namespace {
 
 constexpr auto kAcceptPause = std::chrono::seconds(1);  // after a failure, as of descriptors
 
+// They must not keep the port, or a connection, when this process dies.
+void keep_from_children(int descriptor) { fcntl(descriptor, F_SETFD, FD_CLOEXEC); }
+
 tcp::acceptor listen(asio::io_context& io, const MetricsAddress& where) {
   try {
-    return tcp::acceptor(io, {asio::ip::make_address(where.address), where.port});
+    tcp::acceptor acceptor(io, {asio::ip::make_address(where.address), where.port});
+    keep_from_children(acceptor.native_handle());
+    return acceptor;
   } catch (const boost::system::system_error& failed) {
     throw std::runtime_error("cannot listen at " + where.address + ":" +
                              std::to_string(where.port) + ": " + failed.code().message());
@@ -85,6 +92,7 @@ class MetricsServer::Desk : public std::enable_shared_from_this<Desk> {
             return;
           }
           if (desk->visits_.size() < desk->limits_.clients) {
+            keep_from_children(socket.native_handle());
             const auto visit = std::make_shared<Visit>(std::move(socket));
             desk->visits_.insert(visit);
             desk->read(visit);

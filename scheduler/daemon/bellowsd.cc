@@ -94,6 +94,8 @@ int run(int argc, char** argv) {
     std::cout << "bellowsd " BELLOWS_VERSION "\n";
     return kEnded;
   }
+  // A file that grows over `ulimit -f` cannot be written, and that is all.
+  signal(SIGXFSZ, SIG_IGN);
   DaemonSettings settings;
   try {
     settings = read_daemon_settings(file);

@@ -102,8 +102,11 @@ test_metrics_tell_what_happens_to_a_job() {
 
 _taken_over() { [[ $(metric job.prom 'bellows_incidents_total{kind="reattach"}') == 1 ]]; }
 test_metrics_go_on_with_the_next_launcher() {
-  local first
-  begin 1-2 -n 1 --metrics-file job.prom
+  local first url port
+  port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+  url=http://127.0.0.1:$port/metrics
+  begin 1-2 -n 1 --metrics "$port" --metrics-file job.prom
+  expect_equal "$(metric "$url" bellows_ranks)" 1
   first=$LAUNCHER
   kill -KILL "$LAUNCHER"
   wait "$STARTED" || true
@@ -112,6 +115,8 @@ test_metrics_go_on_with_the_next_launcher() {
   wait_until 20 test -e job.prom
   wait_until 20 _steady
   wait_until 20 _taken_over
+  # The agent, which is a child of the first one, has not kept its port.
+  expect_equal "$(metric "$url" bellows_ranks)" 1
   finish
 }
 
