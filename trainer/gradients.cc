@@ -26,12 +26,18 @@ Names names_of(const NamedTensors& named) {
 }
 
 // With a hook the Reducer leaves out its division by the number of ranks.
-class SumHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::Backend>> {
+struct SumContext {
+  c10::intrusive_ptr<c10d::Backend> backend;
+  std::shared_ptr<std::chrono::steady_clock::time_point> given;
+};
+
+class SumHook : public c10d::CppCommHookInterface<SumContext> {
  public:
   using CppCommHookInterface::CppCommHookInterface;
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
     std::vector<at::Tensor> tensors{bucket.getBufferRef()};
-    return state_->allreduce(tensors)->getFuture();
+    *state_.given = std::chrono::steady_clock::now();
+    return state_.backend->allreduce(tensors)->getFuture();
   }
 };
 
@@ -81,7 +87,8 @@ GradientReducer::GradientReducer(const NamedTensors& parameters,
   buckets_ = buckets.size();
   auto group = c10::make_intrusive<c10d::ProcessGroup>(backend->getRank(), backend->getSize());
   reducer_ = FixedReducer::make(parameters, std::move(buckets), std::move(group), bucket_bytes);
-  reducer_->register_comm_hook(std::make_unique<SumHook>(std::move(backend)));
+  given_ = std::make_shared<std::chrono::steady_clock::time_point>();
+  reducer_->register_comm_hook(std::make_unique<SumHook>(SumContext{std::move(backend), given_}));
 }
 
 GradientReducer::~GradientReducer() = default;

@@ -2,6 +2,7 @@
 // Sums the gradients of all ranks, in buckets, while the backward pass is still going on.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -33,10 +34,14 @@ class GradientReducer {
   void prepare();
 
   std::size_t buckets() const { return buckets_; }
+  /// When the last bucket of the last reduced backward pass was full. From there on its end only
+  /// waits for the other ranks.
+  std::chrono::steady_clock::time_point all_given() const { return *given_; }
 
  private:
   class FixedReducer;
   std::size_t buckets_ = 0;
+  std::shared_ptr<std::chrono::steady_clock::time_point> given_;  // the hook's
   std::unique_ptr<FixedReducer> reducer_;
 };
 

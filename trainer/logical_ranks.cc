@@ -101,6 +101,7 @@ torch::Tensor LogicalRanks::gradient_of(Range parts, Range batch, std::span<doub
     at[1] = own.correct;
     at[2] = own.targets;
   });
+  context_.clock.lap(StepClock::kBackward);
   return flatten();
 }
 
@@ -150,6 +151,7 @@ Sums LogicalRanks::step(Range batch, std::vector<double>& words) {
   Pending counters = team_.sum(both);
   const torch::Tensor total = sum(whole, own);
   counters.wait();
+  context_.clock.lap(StepClock::kCommunication);
   const auto* word = both.const_data_ptr<double>();
   words.assign(word, word + extra);
   Sums result;

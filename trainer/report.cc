@@ -21,7 +21,14 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+double unix_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 double rate(double count, double seconds) { return seconds > 0 ? count / seconds : 0; }
+
+// Of the lines of --metrics: raised when what a member means changes.
+constexpr int kMetricsVersion = 1;
 
 // Under bellows-run our output is a pipe; it tells us whether a terminal is at the other end.
 bool on_terminal() {
@@ -74,7 +81,8 @@ void Report::warning(const std::string& text) {
 
 void Report::metric(const char* event, boost::json::object fields) {
   if (!metrics_ || ranks_ == 0) return;
-  boost::json::object all{{"event", event}, {"seconds", seconds_since(course_.started)}};
+  boost::json::object all{
+      {"event", event}, {"time", unix_time()}, {"seconds", seconds_since(course_.started)}};
   // JSON has no infinity and no NaN.
   for (auto& [key, value] : fields)
     all[key] = value.is_double() && !std::isfinite(value.as_double()) ? boost::json::value(nullptr)
@@ -134,7 +142,9 @@ void Report::start(const TrainingState& state, const std::string& device, int th
                    device, options_.batch));
   boost::json::object options;
   for (const auto& [name, value] : options_.mathematics()) options[name] = value;
-  metric("start", {{"ranks", ranks_},
+  metric("start", {{"version", kMetricsVersion},
+                   {"program", "bellows-train"},
+                   {"ranks", ranks_},
                    {"threads", threads},
                    {"parameters", size},
                    {"step", state.step},
@@ -149,6 +159,7 @@ void Report::change(const TrainingState& state, const Change& change) {
   interval_seconds_ = 0;
   interval_samples_ = 0;
   interval_steps_ = 0;
+  interval_parts_ = {};
   if (ranks_ == 0) return;
   const char* cause = change.repair ? "repair" : change.joined > 0 ? "join" : "leave";
   std::string who;
@@ -190,6 +201,7 @@ void Report::step(const TrainingState& state, const StepResult& result) {
   interval_seconds_ += took;
   interval_samples_ += result.samples;
   ++interval_steps_;
+  for (std::size_t i = 0; i < result.parts.size(); ++i) interval_parts_[i] += result.parts[i];
   interval_.add(result.sums);
 
   const bool due = state.step % options_.log_every == 0 || result.pass_ended;
@@ -214,7 +226,12 @@ void Report::step(const TrainingState& state, const StepResult& result) {
     }
   }
   if (!due) return;
+  const auto steps = static_cast<double>(interval_steps_);
+  boost::json::object parts;
+  for (std::size_t i = 0; i < StepClock::kNames.size(); ++i)
+    parts[StepClock::kNames[i]] = interval_parts_[i] / steps;
   metric("step", {{"step", state.step},
+                  {"steps", interval_steps_},
                   {"pass", pass},
                   {"sample", state.samples},
                   {"loss", interval_.mean_loss()},
@@ -222,11 +239,14 @@ void Report::step(const TrainingState& state, const StepResult& result) {
                   {"lr", result.rate},
                   {"gradient_norm", result.gradient_norm},
                   {"samples_per_second", speed},
-                  {"step_seconds", interval_seconds_ / static_cast<double>(interval_steps_)},
+                  {"step_seconds", interval_seconds_ / steps},
+                  {"parts", std::move(parts)},
+                  {"batch", static_cast<double>(interval_samples_) / steps},
                   {"ranks", ranks_}});
   interval_seconds_ = 0;
   interval_samples_ = 0;
   interval_steps_ = 0;
+  interval_parts_ = {};
   interval_ = {};
 }
 

@@ -58,7 +58,9 @@ Sums Stepper::reduce(Range batch, std::vector<double>& words) {
                counters.emplace(team_.sum(all));
                reducer_->prepare();
              });
+  context_.clock.lap(StepClock::kBackward, reducer_->all_given());
   counters->wait();
+  context_.clock.lap(StepClock::kCommunication);
   const auto* word = all.const_data_ptr<double>();
   const std::size_t extra = words.size() - 3;
   words.assign(word, word + extra);
@@ -81,6 +83,7 @@ StepResult Stepper::step(unsigned control, bool stop_signal) {
   const Options& options = context_.options;
   const Range batch = state_.sampler.next(static_cast<std::uint64_t>(options.batch));
   note_samples(batch);
+  context_.clock.begin();
   std::vector<double> words{stop_signal ? 1.0 : 0.0,
                             team_.rank() == 0 ? static_cast<double>(control) : 0};
   StepResult result;
@@ -92,6 +95,8 @@ StepResult Stepper::step(unsigned control, bool stop_signal) {
       learning_rate(options, state_.step, state_.sampler.position(), state_.sampler.size());
   update(batch, result);
   record_.commit(state_.step, course_.committed_epoch);
+  context_.clock.lap(StepClock::kUpdate);
+  result.parts = context_.clock.seconds();
   return result;
 }
 

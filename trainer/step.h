@@ -32,6 +32,7 @@ struct StepResult {
   std::uint64_t samples = 0;
   double rate = 0;           // learning rate used
   double gradient_norm = 0;  // before clipping; 0 when not clipping
+  StepClock::Seconds parts{};
 };
 
 class Stepper {

@@ -226,7 +226,8 @@ void Training::tell_progress() {
 }
 
 Outcome Training::run() {
-  Stepper stepper({options_, dataset_, device_, state_}, team_, world_, course_, record_);
+  StepClock clock;
+  Stepper stepper({options_, dataset_, device_, state_, clock}, team_, world_, course_, record_);
   state_.model->train();
   report_.world_begins();
   tell_evaluation();
