@@ -23,7 +23,7 @@ namespace {
 constexpr std::int64_t kMostRanks = 100'000;
 constexpr const char* kDefaultWait = "60";
 constexpr double kLongestWait = 86'400;
-const std::string kCommands = "status, events, resize, leave or jobs";
+const std::string kCommands = "status, events, resize, leave, jobs or report";
 
 std::optional<std::int64_t> whole_number(std::string_view text) {
   std::int64_t value = 0;
@@ -357,6 +357,7 @@ std::string help_text() {
          "       bellows [--job=JOB | --socket=PATH] leave --ranks=R[,R…] | --nodes=NODE[,NODE…]\n"
          "                                                 [--wait[=SECONDS]]\n"
          "       bellows jobs [--json]\n"
+         "       bellows report [OPTION…] RUN…\n"
          "       bellows --help | --version\n"
          "\n"
          "Talks to a running job of bellows-run --elastic that was started on this machine.\n"
@@ -368,6 +369,7 @@ std::string help_text() {
          "            or these (+NODES: these more, -NODES: these fewer), and ranks on them\n"
          "  leave     lets these ranks, or all ranks of these nodes, go\n"
          "  jobs      the elastic jobs that bellowsd knows, and what it has decided lately\n"
+         "  report    how runs went and scaled, from what they left: bellows report --help\n"
          "\n"
          "  --job=JOB         the job [$SLURM_JOB_ID, else the only one there is]\n"
          "  --socket=PATH     its control socket\n"

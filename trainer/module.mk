@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # bellows-train and the library behind it. Files that know tensors see libtorch through one
 # precompiled header; the readers, the sampler and the options know none.
-MANPAGES += docs/man/bellows-train.1
+MANPAGES += docs/man/bellows-train.1 docs/man/bellows-report.1
 
 TRAINER_PLAIN := options dataset image_dataset idx fashion_mnist cifar10 hdf5_dataset text_dataset \
   sampler sample_record schedule signals
@@ -14,3 +14,9 @@ TRAINER_PLAIN_LIBS = $(HDF5_LIBS) $(BOOST_LIBS) $(ZLIB_LIBS) $(SPDLOG_LIBS)
 TRAINER_LIBS = $(TORCH_LIBS) $(MPI_LIBS) $(TRAINER_PLAIN_LIBS) -ldl
 $(call library,trainer,$(patsubst %,trainer/%.cc,$(TRAINER_PLAIN) $(TRAINER_TORCH)))
 $(call program,bellows-train,trainer/bellows_train.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
+
+# Reports of runs: without libtorch and MPI.
+$(call library,report,$(patsubst %,trainer/report/%.cc,run_reader statistics scaling scaling_figures course_figures \
+  summary contents gnuplot html data options))
+report_LIBS = $(SPDLOG_LIBS) $(BOOST_LIBS) $(OPENSSL_LIBS)
+$(call program,bellows-report,trainer/report/bellows_report.cc,report protocol,$(report_LIBS))

@@ -99,10 +99,10 @@ TEST(ControlCommandLine, TakesTheJobBeforeOrBehindTheCommand) {
 
 TEST(ControlCommandLine, RefusesWrongUseAndSaysWhatIsAllowed) {
   const std::vector<std::pair<Arguments, std::string>> wrong = {
-      {{}, "no command: must be status, events, resize, leave or jobs"},
+      {{}, "no command: must be status, events, resize, leave, jobs or report"},
       {{"resize", "+1", "--operator"}, "--operator goes with --nodes"},
       {{"resize", "--nodes=+1", "--operator"}, "--operator needs the number of a Slurm job"},
-      {{"grow"}, "unknown command 'grow': must be status, events, resize, leave or jobs"},
+      {{"grow"}, "unknown command 'grow': must be status, events, resize, leave, jobs or report"},
       {{"--json"}, "unrecognised option '--json'"},
       {{"--jo", "1", "status"}, "unknown command '1'"},
       {{"status", "--frobnicate"}, "unrecognised option '--frobnicate'"},
