@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # bellows-train and the library behind it. Files that know tensors see libtorch through one
 # precompiled header; the readers, the sampler and the options know none.
-MANPAGES += docs/man/bellows-train.1 docs/man/bellows-report.1
+MANPAGES += docs/man/bellows-train.1 docs/man/bellows-report.1 docs/man/bellows-bench.1
 
 TRAINER_PLAIN := options dataset image_dataset idx fashion_mnist cifar10 hdf5_dataset text_dataset \
   sampler sample_record schedule signals
@@ -20,3 +20,8 @@ $(call library,report,$(patsubst %,trainer/report/%.cc,run_reader statistics sca
   summary contents gnuplot html data options))
 report_LIBS = $(SPDLOG_LIBS) $(BOOST_LIBS) $(OPENSSL_LIBS)
 $(call program,bellows-report,trainer/report/bellows_report.cc,report protocol,$(report_LIBS))
+
+# Measuring them.
+$(call library,bench,$(patsubst %,trainer/bench/%.cc,options job measure))
+$(call program,bellows-bench,trainer/bench/bellows_bench.cc,bench scheduler protocol,\
+  $(SPDLOG_LIBS) $(scheduler_LIBS))

@@ -34,7 +34,7 @@ void write_file(const std::string& file, const std::string& text) {
 int make(const Options& options) {
   std::vector<Run> runs;
   for (const std::string& path : options.runs) runs.push_back(read_run(path));
-  const auto scalings = scalings_of(runs, options.warm_up);
+  const auto scalings = scalings_of(runs, options);
   const Contents contents = make_contents(options, runs, scalings);
   for (const std::string& note : contents.notes) fmt::print(stderr, "bellows-report: {}\n", note);
   if (!options.html.empty()) write_file(options.html, html_page(contents));

@@ -78,18 +78,20 @@ bool has_sizes(const std::vector<NamedScaling>& scalings) {
 
 }  // namespace
 
-std::vector<NamedScaling> scalings_of(const std::vector<Run>& runs, int warm_up) {
+std::vector<NamedScaling> scalings_of(const std::vector<Run>& runs, const Options& options) {
   std::vector<NamedScaling> scalings;
   std::set<int> sizes;
   bool single = true;
   for (const Run& run : runs) {
-    Scaling scaling = scaling_of({&run, 1}, warm_up);
+    Scaling scaling = scaling_of({&run, 1}, options.warm_up);
     if (scaling.sizes.empty()) continue;
     single = single && scaling.sizes.size() == 1;
     sizes.insert(scaling.sizes.front().ranks);
     scalings.push_back({run.name, std::move(scaling)});
   }
-  if (single && sizes.size() > 1) return {{"all runs", scaling_of(runs, warm_up)}};
+  const bool one_each = single && sizes.size() > 1;
+  if (!scalings.empty() && (one_each || (options.together && runs.size() > 1)))
+    return {{"all runs", scaling_of(runs, options.warm_up)}};
   return scalings;
 }
 

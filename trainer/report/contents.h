@@ -17,8 +17,8 @@ class NotComparable : public std::runtime_error {
 };
 
 /// The scaling of each run that has had several sizes; of all together where each has had one, and
-/// not all the same.
-std::vector<NamedScaling> scalings_of(const std::vector<Run>& runs, int warm_up);
+/// not all the same, or with `together`.
+std::vector<NamedScaling> scalings_of(const std::vector<Run>& runs, const Options& options);
 
 /// Throws NotComparable unless options.any_program.
 Contents make_contents(const Options& options, const std::vector<Run>& runs,

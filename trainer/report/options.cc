@@ -44,6 +44,8 @@ struct OptionTable {
         "of a rank and hour, with its currency: 0.35EUR")(
         "any-program", po::bool_switch(&o.any_program),
         "compare runs although their programs, models or data differ")(
+        "together", po::bool_switch(&o.together),
+        "the runs are repetitions, or sizes, of one experiment: compare all their steps by size")(
         "help,h", po::bool_switch(&o.help), "show this")("version", po::bool_switch(&o.version),
                                                          "show the version");
   }

@@ -24,6 +24,7 @@ struct Options {
   int warm_up = 5;  // steps after each change that say nothing of a size's speed
   std::optional<Price> price;
   bool any_program = false;
+  bool together = false;  // the runs are one experiment
   bool help = false, version = false;
 };
 

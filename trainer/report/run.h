@@ -29,7 +29,8 @@ struct StepRecord {
   double samples_per_second = kUnknown;
   double step_seconds = kUnknown;
   std::vector<std::pair<std::string, double>> parts = {};  // of step_seconds
-  bool redone = false;  // a run that was resumed has made this step once more
+  bool unmeasured = false;  // the machine was busy with something else
+  bool redone = false;      // a run that was resumed has made this step once more
 };
 
 struct WorldRecord {

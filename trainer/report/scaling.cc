@@ -22,7 +22,8 @@ void collect(const Run& run, int warm_up, BySize& sizes) {
     }
     const bool warm = since >= warm_up;
     since += record.steps;
-    if (warm && record.ranks > 0 && record.step_seconds > 0) sizes[record.ranks].push_back(&record);
+    if (warm && !record.unmeasured && record.ranks > 0 && record.step_seconds > 0)
+      sizes[record.ranks].push_back(&record);
   }
 }
 

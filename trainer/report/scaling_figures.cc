@@ -178,13 +178,16 @@ std::vector<std::string> fit_sentences(const NamedScaling& named) {
         fmt::format("{}: Amdahl's law with a serial fraction of {} fits within "
                     "{:.1f}%.",
                     named.name, format_number(*scaling.amdahl), 100 * scaling.amdahl_error));
-    sentences.push_back(
-        scaling.half_efficient
-            ? fmt::format("{}: by this law up to {:.0f} ranks have an efficiency of 50% or more "
-                          "({} were measured).",
-                          named.name, std::floor(*scaling.half_efficient),
-                          scaling.sizes.back().ranks)
-            : named.name + ": by this law there is no limit yet to the ranks that pay.");
+    if (*scaling.amdahl > 0.99)
+      sentences.push_back(named.name + ": more ranks were no faster.");
+    else
+      sentences.push_back(
+          scaling.half_efficient
+              ? fmt::format("{}: by this law up to {:.0f} ranks have an efficiency of 50% or more "
+                            "({} were measured).",
+                            named.name, std::floor(*scaling.half_efficient),
+                            scaling.sizes.back().ranks)
+              : named.name + ": by this law there is no limit yet to the ranks that pay.");
   }
   if (scaling.gustafson)
     sentences.push_back(fmt::format("{}: Gustafson's law fits with a serial fraction of {}.",
