@@ -25,7 +25,10 @@ test_a_training_goes_from_size_to_size_in_one_job() {
   expect_contains "$OUT" 'Karp-Flatt'
   RUNS='b/run-1 b/run-2' check 'assert s["kind"] == "strong" and [z["ranks"] for z in s["sizes"]] == [1, 2, 3], s
 for z in s["sizes"]: assert z["step_seconds"]["steps"] >= 30 and "communication" in z["parts"], z
-for a in r["runs"]: assert [(w["cause"], w["ranks"]) for w in a["worlds"]] == [("start", 1), ("join", 3), ("leave", 2)], a'
+for a in r["runs"]:
+  sizes = [w["ranks"] for w in a["worlds"]]
+  # The two may join in two worlds.
+  assert sizes[0] == 1 and sizes[-2:] == [3, 2] and a["leaves"] == 1 and a["joins"] <= 2, a'
   # Two jobs, each from its start to its end.
   expect_equal "$(grep -hc '"kind":"start"' b/run-*/events.jsonl | xargs)" '1 1'
   expect_equal "$(grep -hc '"kind":"end"' b/run-*/events.jsonl | xargs)" '1 1'
@@ -39,9 +42,9 @@ test_steps_while_ranks_are_awaited_do_not_count() {
 import json, subprocess
 lines = [json.loads(line) for line in open("b/run-1/metrics.jsonl")]
 kinds = [line["event"] for line in lines]
-end, world = kinds.index("unmeasured"), kinds.index("world")
+end, world, again = (kinds.index(kind) for kind in ("unmeasured", "world", "measured"))
 before = kinds[:end].count("step")
-assert end < world and "step" in kinds[end:world], kinds
+assert end < world < again and "step" in kinds[end:world], kinds
 report = json.loads(subprocess.run(["bellows", "report", "--json", "b/run-1"], check=True,
                                    capture_output=True).stdout)
 assert report["scaling"][0]["sizes"][0]["step_seconds"]["steps"] == before - 5, before

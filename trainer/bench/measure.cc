@@ -52,7 +52,18 @@ int TrainerMeasure::count(int ranks) {
   return steps;
 }
 
+/// Ranks that load for the next size disturb the steps of this one. A line is one write at the end
+/// of the file, of the training, too.
+void TrainerMeasure::mark(const char* event) {
+  std::ofstream(file_, std::ios::app)
+      << json::object{{"event", event}, {"time", unix_time()}} << std::endl;
+}
+
 void TrainerMeasure::size(Job& job, int ranks, Clock::time_point deadline) {
+  if (in_.is_open()) {
+    mark("measured");
+    count(ranks);  // those before
+  }
   for (int steps = 0; steps < options_.warm_up + options_.steps;
        std::this_thread::sleep_for(kLook)) {
     job.check_running();
@@ -61,10 +72,7 @@ void TrainerMeasure::size(Job& job, int ranks, Clock::time_point deadline) {
       too_late(ranks, std::to_string(steps) + " steps were made of " +
                           std::to_string(options_.warm_up + options_.steps));
   }
-  // Ranks that load now, for the next size, disturb the steps of this one. A line is one write at
-  // the end of the file, of the training, too.
-  std::ofstream(file_, std::ios::app)
-      << json::object{{"event", "unmeasured"}, {"time", unix_time()}} << std::endl;
+  mark("unmeasured");
 }
 
 ProgressMeasure::ProgressMeasure(const Options& options, const std::string& file)

@@ -28,6 +28,7 @@ class TrainerMeasure : public Measure {
 
  private:
   int count(int ranks);
+  void mark(const char* event);
 
   const Options& options_;
   std::string file_;

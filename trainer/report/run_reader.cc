@@ -115,7 +115,7 @@ class Reader {
     run_.seconds = std::max(run_.seconds, time);
     const std::int64_t step = whole(line, "step");
     const int ranks = static_cast<int>(std::clamp<std::int64_t>(whole(line, "ranks"), 0, 1 << 24));
-    if (event == "start" || event == "world") unmeasured_ = false;
+    if (event == "start") unmeasured_ = false;
     if (event == "start") {
       const char* cause = step > 0 ? "resume" : "start";
       run_.worlds.push_back({time, step, ranks, cause, 0, 0, 0, 0});
@@ -124,8 +124,8 @@ class Reader {
                              static_cast<int>(whole(line, "joined")),
                              static_cast<int>(whole(line, "left")),
                              number(line, "standstill_seconds", 0), number(line, "bytes", 0)});
-    } else if (event == "unmeasured") {
-      unmeasured_ = true;
+    } else if (event == "unmeasured" || event == "measured") {
+      unmeasured_ = event == "unmeasured";
     } else if (event == "step") {
       take_step(time, step, ranks, line);
     } else if (event == "evaluation") {
@@ -197,7 +197,7 @@ class Reader {
 
   Run& run_;
   int earlier_ = 0;
-  bool unmeasured_ = false;  // until the next world
+  bool unmeasured_ = false;  // what comes now
 };
 
 }  // namespace
