@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/gradients.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
+
+#include "mpi_elastic/timeline.h"
+#include "trainer/mpi_backend.h"
 
 namespace bellows::trainer {
 
@@ -37,6 +42,10 @@ class SumHook : public c10d::CppCommHookInterface<SumContext> {
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
     std::vector<at::Tensor> tensors{bucket.getBufferRef()};
     *state_.given = std::chrono::steady_clock::now();
+    if (Timeline::on()) {
+      const CollectiveName name(fmt::format("bucket {}", bucket.getIndex()));
+      return state_.backend->allreduce(tensors)->getFuture();
+    }
     return state_.backend->allreduce(tensors)->getFuture();
   }
 };

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/step.h"
 
+#include <fmt/format.h>
+
 #include <vector>
 
+#include "mpi_elastic/timeline.h"
 #include "trainer/schedule.h"
 
 namespace bellows::trainer {
@@ -97,6 +100,9 @@ StepResult Stepper::step(unsigned control, bool stop_signal) {
   record_.commit(state_.step, course_.committed_epoch);
   context_.clock.lap(StepClock::kUpdate);
   result.parts = context_.clock.seconds();
+  if (Timeline::on())
+    Timeline::add(fmt::format("step {}", state_.step), context_.clock.begun(),
+                  StepClock::Clock::now());
   return result;
 }
 

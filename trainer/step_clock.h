@@ -5,6 +5,8 @@
 #include <array>
 #include <chrono>
 
+#include "mpi_elastic/timeline.h"
+
 namespace bellows::trainer {
 
 /// A stop watch that is never stopped: each lap gives the time since the one before to a part of
@@ -21,12 +23,14 @@ class StepClock {
   /// A step begins: all parts are 0.
   void begin() {
     seconds_ = {};
-    last_ = Clock::now();
+    begun_ = last_ = Clock::now();
   }
+  Clock::time_point begun() const { return begun_; }
   void lap(Part part) { lap(part, Clock::now()); }
   /// The same for a moment that has been; one before the last lap counts as the last lap.
   void lap(Part part, Clock::time_point until) {
     if (until <= last_) return;
+    if (Timeline::on()) Timeline::add(kNames[part], last_, until);
     seconds_[part] += std::chrono::duration<double>(until - last_).count();
     last_ = until;
   }
@@ -34,7 +38,7 @@ class StepClock {
 
  private:
   Seconds seconds_{};
-  Clock::time_point last_ = Clock::now();
+  Clock::time_point begun_{}, last_ = Clock::now();
 };
 
 }  // namespace bellows::trainer

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <string>
 
+#include "mpi_elastic/timeline.h"
 #include "trainer/errors.h"
 #include "trainer/evaluation.h"
 #include "trainer/signals.h"
@@ -124,6 +125,7 @@ bool Training::checkpoint_due() const {
 
 void Training::evaluate_now() {
   if (course_.evaluated_step == state_.step) return;
+  const TimelineSpan span("evaluation");
   const auto start = Clock::now();
   const Sums test = evaluate(state_, dataset_, device_, team_);
   {
@@ -150,6 +152,7 @@ void Training::reports_are_out() { course_.told_step = course_.evaluated_step; }
 /// from it could not go on, while an older checkpoint may be good.
 bool Training::save() {
   if (course_.saved_step == state_.step) return true;
+  const TimelineSpan span("checkpoint");
   double saved = 0;
   const bool finite = !store_ || all_finite(state_.parameters);
   if (store_ && finite) {

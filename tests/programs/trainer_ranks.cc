@@ -265,7 +265,8 @@ void check_steps(ElasticWorld& elastic) {
     Team team(world, torch::kCPU);
     Course course;
     SampleRecord record("");
-    Stepper stepper({o, data, torch::kCPU, state}, team, elastic, course, record);
+    StepClock clock;
+    Stepper stepper({o, data, torch::kCPU, state, clock}, team, elastic, course, record);
     double samples = 0;
     for (int step = 0; step < 6; ++step) {
       // Rank 0 decides; any rank's signal counts.
