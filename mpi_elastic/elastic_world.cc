@@ -8,6 +8,7 @@
 
 #include "mpi_elastic/fault_point.h"
 #include "mpi_elastic/rank_control.h"
+#include "mpi_elastic/timeline.h"
 
 namespace bellows {
 using elastic::Place;
@@ -90,6 +91,7 @@ class ElasticWorld::Impl {
   }
 
   void wait_for_change(const MpiError* cause) {
+    const TimelineSpan span("wait for a new world");
     if (control->wait_for_change(kChangeLimit)) return;
     if (cause != nullptr) throw *cause;
     throw ElasticError("no newer world was declared within " +
@@ -97,6 +99,8 @@ class ElasticWorld::Impl {
   }
 
   void leave_present() {
+    Timeline::flush();
+    const TimelineSpan span("leave the world");
     control->set_stage(Stage::closing, control->epoch());
     Message left("left");
     left.head["epoch"] = control->epoch();
@@ -118,6 +122,7 @@ class ElasticWorld::Impl {
       if (const std::optional<Place> place = control->take_place()) {
         if (try_to_enter(*place)) return true;
       } else if (control->leaving()) {
+        const TimelineSpan span("hold the state for others");
         if (!control->wait_for_place(kReleaseLimit)) {
           throw ElasticError("told to leave, but not released within an hour");
         }
@@ -126,6 +131,7 @@ class ElasticWorld::Impl {
       }
     }
     control->set_stage(Stage::outside, control->epoch());
+    Timeline::flush();
     return false;
   }
 
@@ -147,6 +153,7 @@ class ElasticWorld::Impl {
   }
 
   void enter(const Place& place) {
+    const TimelineSpan span("enter the world");
     control->set_stage(Stage::entering, place.epoch);
     take_identity(place);
     elastic::fault_point("entering");

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # bellows-run, bellows-agent and the library that takes a world from them.
 # A program links it with MPI_LIBS.
-$(call library,mpi_elastic,$(addprefix mpi_elastic/,world.cc elastic_world.cc rank_control.cc \
+$(call library,mpi_elastic,$(addprefix mpi_elastic/,world.cc elastic_world.cc timeline.cc rank_control.cc \
   pmix_connection.cc held_signals.cc) \
   protocol/message.cc)
 DEVEL_LIBS := $(MPI_LIBS) $(PMIX_LIBS) $(filter-out -lboost_program_options,$(BOOST_LIBS)) -pthread \
@@ -9,7 +9,7 @@ DEVEL_LIBS := $(MPI_LIBS) $(PMIX_LIBS) $(filter-out -lboost_program_options,$(BO
 MPI_LIBS += $(PMIX_LIBS) $(BOOST_LIBS)
 
 # For programs that are built elsewhere.
-HEADERS += mpi_elastic/world.h mpi_elastic/elastic_world.h
+HEADERS += mpi_elastic/world.h mpi_elastic/elastic_world.h mpi_elastic/timeline.h
 DEVEL_LIBRARIES += $(O)/lib/libbellows-mpi_elastic.a
 PKG_CONFIG_FILES += mpi_elastic/bellows-elastic.pc.in
 

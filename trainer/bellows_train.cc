@@ -8,6 +8,7 @@
 #include <string>
 
 #include "config.h"
+#include "mpi_elastic/timeline.h"
 #include "trainer/elastic_training.h"
 #include "trainer/errors.h"
 #include "trainer/signals.h"
@@ -45,6 +46,15 @@ int run(int argc, char** argv) {
     return kUsage;
   }
 
+  if (!options.timeline.empty()) {
+    try {
+      Timeline::open(options.timeline, static_cast<std::uint64_t>(options.timeline_mb * (1 << 20)));
+    } catch (const std::runtime_error& e) {
+      complain(std::string("--") + e.what());
+      return kUsage;
+    }
+  }
+
   try {
     return ElasticTraining(options).run();
   } catch (const MpiError& e) {
@@ -56,6 +66,7 @@ int run(int argc, char** argv) {
   }
   std::fflush(stdout);
   std::fflush(stderr);
+  Timeline::flush();
   _exit(kFailure);
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "mpi_elastic/timeline.h"
 #include "trainer/adaptation/rules.h"
 #include "trainer/batch.h"
 #include "trainer/device.h"
@@ -54,6 +55,7 @@ int leave(ElasticWorld& world, int code) {
   } catch (const MpiError&) {
     std::fflush(stdout);
     std::fflush(stderr);
+    Timeline::flush();
     _exit(code);
   }
   return code;
@@ -65,6 +67,7 @@ ElasticTraining::ElasticTraining(const Options& options) : options_(options) {}
 ElasticTraining::~ElasticTraining() = default;
 
 void ElasticTraining::load(int local_rank) {
+  const TimelineSpan span("load");
   device_ = make_device(options_.device, local_rank);
   dataset_ = open_dataset(options_.data, options_.length);
   report_ = std::make_unique<Report>(options_, *dataset_, course_);
@@ -95,6 +98,7 @@ void ElasticTraining::prepare_to_join() {
 /// Kernels are chosen and memory is taken in the first pass. It touches neither parameters nor what
 /// begin_step() sets.
 void ElasticTraining::warm_up() {
+  const TimelineSpan span("warm up");
   const auto count = std::min<std::int64_t>(
       {options_.batch, kWarmUp, static_cast<std::int64_t>(dataset_->size(Split::kTrain))});
   std::vector<std::uint64_t> ids(static_cast<std::size_t>(count));
@@ -150,6 +154,7 @@ void ElasticTraining::tell_of_change(const Gathering& gathering, ElasticWorld& w
 }
 
 Outcome ElasticTraining::train_in(ElasticWorld& world) {
+  Timeline::enter(world.world(), world.epoch());
   Team plain(world.world(), torch::kCPU);
   // Every rank takes part in finding the share.
   const int threads = threads_for(options_, fair_threads(plain));

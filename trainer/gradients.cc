@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/gradients.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
+
+#include "mpi_elastic/timeline.h"
+#include "trainer/mpi_backend.h"
 
 namespace bellows::trainer {
 
@@ -29,16 +34,25 @@ Names names_of(const NamedTensors& named) {
 class SumHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::Backend>> {
  public:
   SumHook(c10::intrusive_ptr<c10d::Backend> backend,
-          std::shared_ptr<std::function<void()>> complete)
-      : CppCommHookInterface(std::move(backend)), complete_(std::move(complete)) {}
+          std::shared_ptr<std::function<void()>> complete,
+          std::shared_ptr<std::chrono::steady_clock::time_point> given)
+      : CppCommHookInterface(std::move(backend)),
+        complete_(std::move(complete)),
+        given_(std::move(given)) {}
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
     std::vector<at::Tensor> tensors{bucket.getBufferRef()};
+    *given_ = std::chrono::steady_clock::now();
     if (bucket.isLast() && *complete_) (*complete_)();
+    if (Timeline::on()) {
+      const CollectiveName name(fmt::format("bucket {}", bucket.getIndex()));
+      return state_->allreduce(tensors)->getFuture();
+    }
     return state_->allreduce(tensors)->getFuture();
   }
 
  private:
   std::shared_ptr<std::function<void()>> complete_;
+  std::shared_ptr<std::chrono::steady_clock::time_point> given_;
 };
 
 }  // namespace
@@ -87,7 +101,7 @@ GradientReducer::GradientReducer(const NamedTensors& parameters,
   buckets_ = buckets.size();
   auto group = c10::make_intrusive<c10d::ProcessGroup>(backend->getRank(), backend->getSize());
   reducer_ = FixedReducer::make(parameters, std::move(buckets), std::move(group), bucket_bytes);
-  reducer_->register_comm_hook(std::make_unique<SumHook>(std::move(backend), complete_));
+  reducer_->register_comm_hook(std::make_unique<SumHook>(std::move(backend), complete_, given_));
 }
 
 GradientReducer::~GradientReducer() = default;

@@ -2,6 +2,7 @@
 // Sums the gradients of all ranks, in buckets, while the backward pass is still going on.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <vector>
@@ -36,11 +37,17 @@ class GradientReducer {
   void prepare(std::function<void()> complete = {});
 
   std::size_t buckets() const { return buckets_; }
+  /// When the last bucket of the last reduced backward pass was full. From there on its end only
+  /// waits for the other ranks.
+  std::chrono::steady_clock::time_point all_given() const { return *given_; }
 
  private:
   class FixedReducer;
   std::size_t buckets_ = 0;
+  // The hook's, too.
   std::shared_ptr<std::function<void()>> complete_ = std::make_shared<std::function<void()>>();
+  std::shared_ptr<std::chrono::steady_clock::time_point> given_ =
+      std::make_shared<std::chrono::steady_clock::time_point>();
   std::unique_ptr<FixedReducer> reducer_;
 };
 

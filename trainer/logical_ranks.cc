@@ -102,6 +102,7 @@ torch::Tensor LogicalRanks::gradient_of(Range parts, Range batch, std::int64_t m
     at[1] = own.correct;
     at[2] = own.targets;
   });
+  context_.clock.lap(StepClock::kBackward);
   if (state.norms) sums[kSums * parts.begin + 3] = state.norms->sum();
   return flatten();
 }
@@ -153,6 +154,7 @@ Sums LogicalRanks::step(Range batch, std::int64_t micro_batch, std::vector<doubl
   Pending counters = team_.sum(both);
   const torch::Tensor total = sum(whole, own);
   counters.wait();
+  context_.clock.lap(StepClock::kCommunication);
   const auto* word = both.const_data_ptr<double>();
   words.assign(word, word + extra);
   Sums result;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # bellows-train and the library behind it. Files that know tensors see libtorch through one
 # precompiled header; the readers, the sampler and the options know none.
-MANPAGES += docs/man/bellows-train.1
+MANPAGES += docs/man/bellows-train.1 docs/man/bellows-report.1 docs/man/bellows-bench.1
 HEADERS += trainer/adaptation/policy.h trainer/adaptation/throughput.h
 
 TRAINER_PLAIN := options dataset image_dataset idx fashion_mnist cifar10 hdf5_dataset text_dataset \
@@ -16,3 +16,14 @@ TRAINER_PLAIN_LIBS = $(HDF5_LIBS) $(BOOST_LIBS) $(ZLIB_LIBS) $(SPDLOG_LIBS) $(NL
 TRAINER_LIBS = $(TORCH_LIBS) $(MPI_LIBS) $(TRAINER_PLAIN_LIBS)
 $(call library,trainer,$(patsubst %,trainer/%.cc,$(TRAINER_PLAIN) $(TRAINER_TORCH)))
 $(call program,bellows-train,trainer/bellows_train.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
+
+# Reports of runs: without libtorch and MPI.
+$(call library,report,$(patsubst %,trainer/report/%.cc,run_reader statistics scaling scaling_figures course_figures \
+  summary contents gnuplot html data options))
+report_LIBS = $(SPDLOG_LIBS) $(BOOST_LIBS) $(OPENSSL_LIBS)
+$(call program,bellows-report,trainer/report/bellows_report.cc,report protocol,$(report_LIBS))
+
+# Measuring them.
+$(call library,bench,$(patsubst %,trainer/bench/%.cc,options job measure))
+$(call program,bellows-bench,trainer/bench/bellows_bench.cc,bench scheduler protocol,\
+  $(SPDLOG_LIBS) $(scheduler_LIBS))

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "mpi_elastic/timeline.h"
 #include "mpi_elastic/world.h"
 
 namespace bellows::trainer {
@@ -76,6 +77,14 @@ const at::Tensor& only(const std::vector<at::Tensor>& tensors) {
   return tensors[0];
 }
 
+thread_local std::string collective_name;
+
+std::uint64_t bytes_of(const std::vector<at::Tensor>& tensors) {
+  std::uint64_t bytes = 0;
+  for (const at::Tensor& tensor : tensors) bytes += tensor.nbytes();
+  return bytes;
+}
+
 /// Calls f(pointer, count) for pieces of `tensor` that an MPI count can hold.
 template <typename F>
 void for_pieces(const at::Tensor& tensor, F f) {
@@ -87,6 +96,9 @@ void for_pieces(const at::Tensor& tensor, F f) {
 }
 
 }  // namespace
+
+CollectiveName::CollectiveName(std::string name) { collective_name = std::move(name); }
+CollectiveName::~CollectiveName() { collective_name.clear(); }
 
 class MpiBackend::MpiWork : public c10d::Work {
  public:
@@ -137,9 +149,14 @@ c10::intrusive_ptr<c10d::Work> MpiBackend::enqueue(c10d::OpType type,
                                                    std::vector<at::Tensor> results,
                                                    std::function<void()> run) {
   auto work = c10::make_intrusive<MpiWork>(getRank(), type, std::move(results));
+  Operation operation{work, std::move(run), {}};
+  if (Timeline::on()) {
+    operation.name = collective_name.empty() ? c10d::opTypeToString(type) : collective_name;
+    operation.bytes = bytes_of(work->result());
+  }
   {
     const std::lock_guard lock(mutex_);
-    queue_.push_back({work, std::move(run)});
+    queue_.push_back(std::move(operation));
   }
   wake_.notify_one();
   return work;
@@ -148,6 +165,7 @@ c10::intrusive_ptr<c10d::Work> MpiBackend::enqueue(c10d::OpType type,
 // The calls block. Non-blocking ones, tested for completion now and then, take the same time, but
 // after the death of a peer Open MPI 5.0 can try to progress them for ever.
 void MpiBackend::work_through() {
+  Timeline::name_thread("collectives");
   std::unique_lock lock(mutex_);
   while (true) {
     wake_.wait(lock, [this] { return closing_ || !queue_.empty(); });
@@ -156,6 +174,7 @@ void MpiBackend::work_through() {
     queue_.pop_front();
     lock.unlock();
     if (!failure_) {
+      const TimelineSpan span(operation.name.c_str(), operation.bytes);
       try {
         operation.run();
       } catch (...) {

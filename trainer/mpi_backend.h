@@ -23,6 +23,15 @@ namespace bellows::trainer {
 /// shares its core with the one that computes: without it a step takes up to twice as long.
 void let_waiting_threads_yield();
 
+/// What the collectives that this thread calls meanwhile are called on the timeline.
+class CollectiveName {
+ public:
+  explicit CollectiveName(std::string name);
+  CollectiveName(const CollectiveName&) = delete;
+  CollectiveName& operator=(const CollectiveName&) = delete;
+  ~CollectiveName();
+};
+
 /// For CPU tensors of float, double, int64, int32 and uint8, one contiguous tensor per call.
 ///
 /// An MPI error ends the backend: the call that met it and all that follow fail with the same
@@ -61,6 +70,8 @@ class MpiBackend : public c10d::Backend {
   struct Operation {
     c10::intrusive_ptr<MpiWork> work;
     std::function<void()> run;
+    std::string name;  // where there is a timeline
+    std::uint64_t bytes = 0;
   };
   c10::intrusive_ptr<c10d::Work> enqueue(c10d::OpType type, std::vector<at::Tensor> results,
                                          std::function<void()> run);

@@ -144,6 +144,10 @@ struct Table {
         "threads per rank")("bucket-mb", po::value(&o.bucket_mb)->default_value(o.bucket_mb, "4"),
                             "megabytes of gradients that are reduced in one piece")(
         "metrics", po::value(&o.metrics), "write JSON lines to this file")(
+        "timeline", po::value(&o.timeline),
+        "write what each rank does when to this file, for Perfetto or chrome://tracing")(
+        "timeline-mb", po::value(&o.timeline_mb)->default_value(o.timeline_mb, "256"),
+        "megabytes that it may take")(
         "record-samples", po::value(&o.record_samples),
         "write which samples each step used to FILE.PID, of each rank")(
         "log-every", po::value(&o.log_every)->default_value(o.log_every),
@@ -311,6 +315,8 @@ void check(Options& o, const po::variables_map& given) {
   require_range("threads", o.threads, 0, 4096);
   require(std::isfinite(o.bucket_mb) && o.bucket_mb > 0 && o.bucket_mb <= 1024,
           fmt::format("--bucket-mb {}: must be above 0 and at most 1024", o.bucket_mb));
+  require(o.timeline_mb > 0 && o.timeline_mb <= 1e9,
+          fmt::format("--timeline-mb {}: must be a positive number", o.timeline_mb));
   require_range<std::int64_t>("log-every", o.log_every, 1, kMany);
   require_range<std::int64_t>("evaluate-every", o.evaluate_every, 0, kMany);
 }

@@ -77,6 +77,8 @@ struct Options {
   int threads = 0;
   double bucket_mb = 4;
   std::string metrics;
+  std::string timeline;
+  double timeline_mb = 256;
   std::string record_samples;
   std::int64_t log_every = 50;
   std::int64_t evaluate_every = 1;

@@ -20,14 +20,18 @@ void run_passes(const PassContext& context, std::span<const std::uint64_t> ids,
     state.model->draws() = {
         options.seed, state.sampler.position().pass, {part.begin(), part.end()}};
     const Batch samples = read_batch(context.dataset, Split::kTrain, part, context.device);
+    context.clock.lap(StepClock::kData);
     const Forward forward = run_forward(*state.model, samples);
     sums.add({forward.loss.item<double>(), forward.correct.item<double>(),
               static_cast<double>(samples.targets.numel())});
-    if (first + micro >= ids.size()) before_last(sums);
+    context.clock.lap(StepClock::kForward);
+    const bool last = first + micro >= ids.size();
+    if (last) before_last(sums);
     if (state.norms)
       state.norms->next_pass(
           weight > 0 ? 1 / (weight * static_cast<double>(samples.targets.numel())) : 0);
     (forward.loss * weight).backward();
+    if (!last) context.clock.lap(StepClock::kBackward);
   }
 }
 

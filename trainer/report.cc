@@ -23,12 +23,26 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+double unix_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 double rate(double count, double seconds) { return seconds > 0 ? count / seconds : 0; }
+
+// Of the lines of --metrics: raised when what a member means changes.
+constexpr int kMetricsVersion = 1;
 
 // Under bellows-run our output is a pipe; it tells us whether a terminal is at the other end.
 bool on_terminal() {
   const char* told = std::getenv("BELLOWS_TTY");
   return told != nullptr ? std::strcmp(told, "1") == 0 : isatty(STDOUT_FILENO) == 1;
+}
+
+// JSON knows no infinity, which it is while the gradients' mean cannot be told from zero.
+boost::json::value noise_of(const TrainingState& state, const Options& options) {
+  const double noise =
+      noise_scale(std::span(&state.adaptation.noise, 1), static_cast<double>(options.batch));
+  return std::isfinite(noise) ? boost::json::value(noise) : boost::json::value(nullptr);
 }
 
 }  // namespace
@@ -77,7 +91,8 @@ void Report::warning(const std::string& text) {
 
 void Report::metric(const char* event, boost::json::object fields) {
   if (!metrics_ || ranks_ == 0) return;
-  boost::json::object all{{"event", event}, {"seconds", seconds_since(course_.started)}};
+  boost::json::object all{
+      {"event", event}, {"time", unix_time()}, {"seconds", seconds_since(course_.started)}};
   // JSON has no infinity and no NaN.
   for (auto& [key, value] : fields)
     all[key] = value.is_double() && !std::isfinite(value.as_double()) ? boost::json::value(nullptr)
@@ -140,7 +155,9 @@ void Report::start(const TrainingState& state, const std::string& device, int th
                    device, options_.batch));
   boost::json::object options;
   for (const auto& [name, value] : options_.mathematics()) options[name] = value;
-  metric("start", {{"ranks", ranks_},
+  metric("start", {{"version", kMetricsVersion},
+                   {"program", "bellows-train"},
+                   {"ranks", ranks_},
                    {"threads", threads},
                    {"parameters", size},
                    {"step", state.step},
@@ -155,6 +172,7 @@ void Report::change(const TrainingState& state, const Change& change) {
   interval_seconds_ = 0;
   interval_samples_ = 0;
   interval_steps_ = 0;
+  interval_parts_ = {};
   if (ranks_ == 0) return;
   const char* cause = change.repair ? "repair" : change.joined > 0 ? "join" : "leave";
   std::string who;
@@ -207,7 +225,6 @@ void Report::tell_batch(const TrainingState& state) {
   const bool micro = options_.adapts() && micro_before != now.micro_batch;
   if (ranks_ == 0 || before == 0 || (before == now.batch && !micro)) return;
   const double promise = std::exchange(promised_, 0);
-  const double noise = noise_scale(std::span(&now.noise, 1), static_cast<double>(options_.batch));
   std::string why;
   if (promise > 0) why = fmt::format(", goodput {:+.0f} % by the model", 100 * (promise - 1));
   line(fmt::format("batch {} -> {} with step {}: {} ranks, {} samples at once, {} passes{}", before,
@@ -218,7 +235,7 @@ void Report::tell_batch(const TrainingState& state) {
                              {"batch", now.batch},
                              {"micro_batch", now.micro_batch},
                              {"accumulation", now.accumulation}};
-  if (options_.measures_noise()) fields["noise_scale"] = noise;
+  if (options_.measures_noise()) fields["noise_scale"] = noise_of(state, options_);
   if (promise > 0) fields["promise"] = promise;
   metric("batch", std::move(fields));
 }
@@ -233,6 +250,7 @@ void Report::step(const TrainingState& state, const StepResult& result) {
   interval_seconds_ += took;
   interval_samples_ += result.samples;
   ++interval_steps_;
+  for (std::size_t i = 0; i < result.parts.size(); ++i) interval_parts_[i] += result.parts[i];
   interval_.add(result.sums);
 
   const bool due = state.step % options_.log_every == 0 || result.pass_ended;
@@ -257,28 +275,32 @@ void Report::step(const TrainingState& state, const StepResult& result) {
     }
   }
   if (!due) return;
-  boost::json::object fields{
-      {"step", state.step},
-      {"pass", pass},
-      {"sample", state.samples},
-      {"loss", interval_.mean_loss()},
-      {"accuracy", interval_.accuracy()},
-      {"lr", result.rate},
-      {"batch", state.adaptation.batch},
-      {"scale", result.scale},
-      {"gain", result.gain},
-      {"progress", state.adaptation.progress},
-      {"gradient_norm", result.gradient_norm},
-      {"samples_per_second", speed},
-      {"step_seconds", interval_seconds_ / static_cast<double>(interval_steps_)},
-      {"ranks", ranks_}};
-  if (options_.measures_noise())
-    fields["noise_scale"] =
-        noise_scale(std::span(&state.adaptation.noise, 1), static_cast<double>(options_.batch));
+  const auto steps = static_cast<double>(interval_steps_);
+  boost::json::object parts;
+  for (std::size_t i = 0; i < StepClock::kNames.size(); ++i)
+    parts[StepClock::kNames[i]] = interval_parts_[i] / steps;
+  boost::json::object fields{{"step", state.step},
+                             {"steps", interval_steps_},
+                             {"pass", pass},
+                             {"sample", state.samples},
+                             {"loss", interval_.mean_loss()},
+                             {"accuracy", interval_.accuracy()},
+                             {"lr", result.rate},
+                             {"scale", result.scale},
+                             {"gain", result.gain},
+                             {"progress", state.adaptation.progress},
+                             {"gradient_norm", result.gradient_norm},
+                             {"samples_per_second", speed},
+                             {"step_seconds", interval_seconds_ / steps},
+                             {"parts", std::move(parts)},
+                             {"batch", static_cast<double>(interval_samples_) / steps},
+                             {"ranks", ranks_}};
+  if (options_.measures_noise()) fields["noise_scale"] = noise_of(state, options_);
   metric("step", std::move(fields));
   interval_seconds_ = 0;
   interval_samples_ = 0;
   interval_steps_ = 0;
+  interval_parts_ = {};
   interval_ = {};
 }
 

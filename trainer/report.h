@@ -90,6 +90,7 @@ class Report {
   double seconds_before_ = 0;
   std::uint64_t interval_samples_ = 0;
   std::int64_t interval_steps_ = 0;
+  StepClock::Seconds interval_parts_{};
   Sums interval_;
 };
 

@@ -10,6 +10,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "mpi_elastic/timeline.h"
 #include "trainer/flat_state.h"
 #include "trainer/hash.h"
 
@@ -157,6 +158,7 @@ void transfer(MPI_Comm communicator, const std::vector<std::vector<int>>& source
 
 Gathering synchronise(ElasticWorld& world, const Arrival& own, TrainingState& state,
                       Course& course) {
+  const TimelineSpan span("bring the state in step");
   const MPI_Comm communicator = world.world().communicator();
   auto noted = Course::Clock::now();
   const auto records = all_gather(

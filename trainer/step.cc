@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/step.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <span>
 #include <utility>
 #include <vector>
+
+#include "mpi_elastic/timeline.h"
 
 namespace bellows::trainer {
 
@@ -128,12 +132,14 @@ Sums Stepper::reduce(Range batch, std::vector<double>& words, double& squares) {
                all = torch::tensor(words, torch::kFloat64);
                counters.emplace(team_.sum(all));
                reducer_->prepare([&] {
-                 gradients_there_ = Clock::now();
                  if (state_.norms && state_.norms->active())
                    norms.emplace(team_.sum(torch::tensor({state_.norms->sum()}, torch::kFloat64)));
                });
              });
+  gradients_there_ = reducer_->all_given();
+  context_.clock.lap(StepClock::kBackward, gradients_there_);
   counters->wait();
+  context_.clock.lap(StepClock::kCommunication);
   if (norms) squares = norms->wait().item<double>();
   const auto* word = all.const_data_ptr<double>();
   const std::size_t extra = words.size() - 3;
@@ -215,6 +221,7 @@ StepResult Stepper::step(unsigned control, const Choice& choice, bool stop_signa
   const Clock::time_point start = Clock::now();
   const Range batch = state_.sampler.next(static_cast<std::uint64_t>(plan_.batch));
   note_samples(batch);
+  context_.clock.begin();
   const std::size_t ranks = shares_ ? static_cast<std::size_t>(team_.size()) : 0;
   std::vector<double> words(kWords + ranks, 0);
   if (shares_) words[kWords + static_cast<std::size_t>(team_.rank())] = seconds_per_sample_;
@@ -261,6 +268,11 @@ StepResult Stepper::step(unsigned control, const Choice& choice, bool stop_signa
   apply(
       {static_cast<std::int64_t>(words[kBatch]), static_cast<std::int64_t>(words[kMicroBatch]), 0});
   record_.commit(state_.step, course_.committed_epoch);
+  context_.clock.lap(StepClock::kUpdate);
+  result.parts = context_.clock.seconds();
+  if (Timeline::on())
+    Timeline::add(fmt::format("step {}", state_.step), context_.clock.begun(),
+                  StepClock::Clock::now());
   return result;
 }
 

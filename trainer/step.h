@@ -43,6 +43,7 @@ struct StepResult {
   double scale = 1;          // batch, as planned, over the base batch
   double gain = 1;           // steps of the base batch that this one was worth, as far as known
   double gradient_norm = 0;  // before clipping; 0 when not clipping
+  StepClock::Seconds parts{};
 };
 
 class Stepper {

@@ -26,6 +26,7 @@ Team::Team(const World& world, const torch::Device& device)
 
 Pending Team::sum(torch::Tensor tensor) {
   std::vector<at::Tensor> tensors{tensor};
+  const CollectiveName name("agreement");
   return {std::move(tensor), control_->allreduce(tensors)};
 }
 

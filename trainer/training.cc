@@ -9,6 +9,7 @@
 #include <cmath>
 #include <string>
 
+#include "mpi_elastic/timeline.h"
 #include "trainer/adaptation/batch_rule.h"
 #include "trainer/errors.h"
 #include "trainer/evaluation.h"
@@ -130,6 +131,7 @@ bool Training::checkpoint_due() const {
 
 void Training::evaluate_now() {
   if (course_.evaluated_step == state_.step) return;
+  const TimelineSpan span("evaluation");
   const auto start = Clock::now();
   const Sums test = evaluate(state_, dataset_, device_, team_);
   {
@@ -156,6 +158,7 @@ void Training::reports_are_out() { course_.told_step = course_.evaluated_step; }
 /// from it could not go on, while an older checkpoint may be good.
 bool Training::save() {
   if (course_.saved_step == state_.step) return true;
+  const TimelineSpan span("checkpoint");
   double saved = 0;
   const bool finite = !store_ || all_finite(state_.parameters);
   if (store_ && finite) {
@@ -259,7 +262,8 @@ void Training::tell_progress(const StepResult& result) {
 }
 
 Outcome Training::run() {
-  const PassContext context{options_, dataset_, device_, state_};
+  StepClock clock;
+  const PassContext context{options_, dataset_, device_, state_, clock};
   DecisionPoints decisions(context, policy_, report_, team_, world_, nodes_);
   const Choice choice = decisions.begin();
   Stepper stepper(context, team_, world_, course_, record_, choice, nodes_, known_speeds());

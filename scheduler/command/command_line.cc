@@ -24,7 +24,7 @@ constexpr std::int64_t kMostRanks = 100'000;
 constexpr const char* kDefaultWait = "60";
 constexpr double kLongestWait = 86'400;
 constexpr double kShortestInterval = 0.2, kLongestInterval = 3600;
-const std::string kCommands = "status, events, top, resize, leave, jobs or picture";
+const std::string kCommands = "status, events, top, resize, leave, jobs, picture or report";
 
 std::optional<std::int64_t> whole_number(std::string_view text) {
   std::int64_t value = 0;
@@ -430,6 +430,7 @@ std::string help_text() {
          "[--once]\n"
          "                                                  [--json]\n"
          "       bellows picture FILE… [-o FILE | --json]\n"
+         "       bellows report [OPTION…] RUN…\n"
          "       bellows --help | --version\n"
          "\n"
          "Talks to a running job of bellows-run --elastic that was started on this machine.\n"
@@ -444,6 +445,7 @@ std::string help_text() {
          "  top       your jobs, shown anew every 2 seconds: size, progress, speed, last event\n"
          "  picture   who had which nodes when, as a page for a browser, from what bellowsd has "
          "written\n"
+         "  report    how runs went and scaled, from what they left: bellows report --help\n"
          "\n"
          "  --job=JOB         the job [$SLURM_JOB_ID, else the only one there is]\n"
          "  --socket=PATH     its control socket\n"

@@ -53,11 +53,12 @@ int run(const std::string& kind, int steps) {
   const bool slow = kind != "none" && world.rank() == world.size() - 1;
   const SlowDataset data(slow ? 0.003 : 0.001, static_cast<std::uint64_t>(kBatch * (steps + 1)));
   TrainingState state(options, data, torch::kCPU);
+  StepClock clock;
   Course course;
   SampleRecord record("");
   std::vector<double> seconds;
   {
-    Stepper stepper({options, data, torch::kCPU, state}, team, elastic, course, record, {kBatch},
+    Stepper stepper({options, data, torch::kCPU, state, clock}, team, elastic, course, record, {kBatch},
                     1);
     for (int step = 0; step < steps; ++step) {
       const auto start = std::chrono::steady_clock::now();

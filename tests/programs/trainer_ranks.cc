@@ -265,7 +265,9 @@ void check_steps(ElasticWorld& elastic) {
     Team team(world, torch::kCPU);
     Course course;
     SampleRecord record("");
-    Stepper stepper({o, data, torch::kCPU, state}, team, elastic, course, record, {o.batch}, 1);
+    StepClock clock;
+    Stepper stepper({o, data, torch::kCPU, state, clock}, team, elastic, course, record, {o.batch},
+                    1);
     double samples = 0;
     for (int step = 0; step < 6; ++step) {
       // Rank 0 decides; any rank's signal counts.
@@ -294,12 +296,13 @@ void check_noise(ElasticWorld& elastic, std::int64_t batch, std::int64_t micro_b
   o.noise_interval = 1;
   const FakeDataset data({{12}, false, 4});
   TrainingState state(o, data, torch::kCPU);
+  StepClock clock;
   Team team(elastic.world(), torch::kCPU);
   const Range whole = state.sampler.next(static_cast<std::uint64_t>(batch));
   const int parts = logical_ranks > 0 ? static_cast<int>(logical_ranks) : team.size();
   const auto passes_of = [&](Range range) {
     reset_gradients(state);
-    run_passes({o, data, torch::kCPU, state}, state.sampler.samples(range), batch,
+    run_passes({o, data, torch::kCPU, state, clock}, state.sampler.samples(range), batch,
                1 / static_cast<double>(range.size()), [](const Sums&) {});
     double square = 0;
     for (const auto& [name, p] : state.parameters)
@@ -322,7 +325,7 @@ void check_noise(ElasticWorld& elastic, std::int64_t batch, std::int64_t micro_b
 
   Course course;
   SampleRecord record("");
-  Stepper stepper({o, data, torch::kCPU, state}, team, elastic, course, record, {o.batch}, 1);
+  Stepper stepper({o, data, torch::kCPU, state, clock}, team, elastic, course, record, {o.batch}, 1);
   stepper.step(kGoOn, {}, false);
   const NoiseAverages& noise = state.adaptation.noise;
   const auto close = [&](double got, double wanted) {

@@ -99,11 +99,12 @@ TEST(ControlCommandLine, TakesTheJobBeforeOrBehindTheCommand) {
 
 TEST(ControlCommandLine, RefusesWrongUseAndSaysWhatIsAllowed) {
   const std::vector<std::pair<Arguments, std::string>> wrong = {
-      {{}, "no command: must be status, events, top, resize, leave, jobs or picture"},
+      {{}, "no command: must be status, events, top, resize, leave, jobs, picture or report"},
       {{"resize", "+1", "--operator"}, "--operator goes with --nodes"},
       {{"resize", "--nodes=+1", "--operator"}, "--operator needs the number of a Slurm job"},
       {{"grow"},
-       "unknown command 'grow': must be status, events, top, resize, leave, jobs or picture"},
+       "unknown command 'grow': must be status, events, top, resize, leave, jobs, picture or "
+       "report"},
       {{"--json"}, "unrecognised option '--json'"},
       {{"--jo", "1", "status"}, "unknown command '1'"},
       {{"status", "--frobnicate"}, "unrecognised option '--frobnicate'"},

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+$(call unit_test,report_test,tests/unit/report_test.cc,report protocol,$(report_LIBS))

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/bench/job.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "scheduler/control_client.h"
+#include "scheduler/jobs.h"
+
+namespace bellows::bench {
+using protocol::Message;
+using scheduler::ControlClient;
+
+namespace {
+
+volatile std::sig_atomic_t stop_signal = 0;
+constexpr auto kStopLimit = std::chrono::seconds(60);
+constexpr ControlClient::Milliseconds kAnswerLimit{10'000};
+
+/// 0 and the process, or an error number.
+int start(std::vector<std::string>& command, const char* output, pid_t& process) {
+  posix_spawn_file_actions_t files;
+  posix_spawn_file_actions_init(&files);
+  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (output != nullptr) {
+    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output, O_WRONLY | O_CREAT | O_APPEND,
+                                     0644);
+    posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
+  }
+  std::vector<char*> arguments;
+  for (std::string& argument : command) arguments.push_back(argument.data());
+  arguments.push_back(nullptr);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  sigset_t ours;
+  sigemptyset(&ours);
+  for (const int signal : {SIGPIPE, SIGINT, SIGTERM}) sigaddset(&ours, signal);
+  posix_spawnattr_setsigdefault(&attributes, &ours);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
+  const int failed =
+      posix_spawnp(&process, arguments[0], &files, &attributes, arguments.data(), environ);
+  posix_spawn_file_actions_destroy(&files);
+  posix_spawnattr_destroy(&attributes);
+  return failed;
+}
+
+int wait_for(pid_t process) {
+  int status = 0;
+  while (waitpid(process, &status, 0) < 0 && errno == EINTR) continue;
+  return status;
+}
+
+std::string last_line(const std::string& file) {
+  std::ifstream in(file);
+  std::string line, last;
+  while (std::getline(in, line))
+    if (!line.empty()) last = line;
+  return last;
+}
+
+std::string how(int status) {
+  return WIFSIGNALED(status) ? std::string("by ") + strsignal(WTERMSIG(status))
+                             : "with exit code " + std::to_string(WEXITSTATUS(status));
+}
+
+}  // namespace
+
+void catch_stop_signals() {
+  struct sigaction action{};
+  action.sa_handler = [](int number) { stop_signal = number; };
+  for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+Job::Job(std::vector<std::string> command, const std::string& output) : output_(output) {
+  if (const int failed = start(command, output.c_str(), process_); failed != 0)
+    throw BenchError(command[0] + " cannot be started: " + std::strerror(failed));
+  watch_ = protocol::Fd(static_cast<int>(syscall(SYS_pidfd_open, process_, 0)));
+}
+
+Job::~Job() {
+  try {
+    stop();
+  } catch (const std::exception&) {
+  }
+}
+
+bool Job::ended_by(Clock::time_point when) {
+  while (!status_) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(when - Clock::now()).count();
+    pollfd ended{watch_.get(), POLLIN, 0};
+    const int found = poll(&ended, 1, static_cast<int>(std::clamp<long>(left, 0, 1000)));
+    if (found > 0) status_ = wait_for(process_);
+    if (found == 0 && left <= 0) return false;
+  }
+  return true;
+}
+
+void Job::check_running() {
+  if (stop_signal != 0) throw BenchError(std::string("stopped by ") + strsignal(stop_signal));
+  if (!ended_by(Clock::now())) return;
+  throw BenchError("the program ended " + how(*status_) +
+                   " before all was measured; its last line: " + last_line(output_) + " (" +
+                   output_ + " has the others)");
+}
+
+/// Its name ends with its process number.
+std::string Job::socket() {
+  const std::string number = std::to_string(process_);
+  for (const scheduler::Job& job : scheduler::running_jobs())
+    if (job.name.ends_with("." + number) || job.name.ends_with("-" + number)) return job.socket;
+  return "";
+}
+
+std::optional<Message> Job::status() {
+  check_running();
+  try {
+    const std::string path = socket();
+    if (path.empty()) return std::nullopt;
+    Message answer = ControlClient(path).ask(Message("status"), kAnswerLimit);
+    if (answer.type() == "status") return answer;
+  } catch (const scheduler::NoAnswer&) {
+    check_running();
+  }
+  return std::nullopt;
+}
+
+void Job::resize(int ranks, Clock::time_point deadline) {
+  const std::string path = socket();
+  Message request("resize");
+  request.head["ranks"] = ranks;
+  request.head["wait"] = true;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+  try {
+    const Message answer =
+        ControlClient(path).ask(std::move(request), std::max(left, std::chrono::milliseconds(1)));
+    if (answer.type() == "done") return;
+    throw BenchError("no world of " + std::to_string(ranks) + " ranks: " + answer.text("reason"));
+  } catch (const scheduler::NoAnswer& none) {
+    check_running();
+    throw BenchError("no world of " + std::to_string(ranks) + " ranks: " + none.what());
+  }
+}
+
+void Job::stop() {
+  if (status_ || process_ == 0) return;
+  kill(process_, SIGTERM);
+  if (ended_by(Clock::now() + kStopLimit)) return;
+  kill(process_, SIGKILL);
+  status_ = wait_for(process_);
+  throw BenchError("bellows-run did not end within a minute, and was killed");
+}
+
+int run_program(std::vector<std::string> command) {
+  pid_t process = 0;
+  if (start(command, nullptr, process) != 0) return 127;
+  const int status = wait_for(process);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::string sibling(const std::string& name) {
+  std::error_code failed;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", failed).parent_path() / name;
+  return std::filesystem::exists(path, failed) ? path.string() : name;
+}
+
+}  // namespace bellows::bench

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads what a run leaves.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "trainer/report/run.h"
+
+namespace bellows::report {
+
+/// Nothing can be read from there. `what()` names the file and the reason.
+class UnreadableRun : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// `path`: a file with JSON lines of bellows-train --metrics or bellows-run --events, or a folder
+/// with such files (*.jsonl). Lines that are damaged, as a job that was killed leaves them, are
+/// left out and named in the notes, and so are earlier trainings that the same file holds.
+Run read_run(const std::string& path);
+
+}  // namespace bellows::report

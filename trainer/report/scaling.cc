@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/report/scaling.h"
+
+#include <algorithm>
+
+namespace bellows::report {
+
+namespace {
+
+// What differs by less is the same.
+constexpr double kSameBatch = 0.02;
+
+using BySize = std::map<int, std::vector<const StepRecord*>>;
+
+void collect(const Run& run, int warm_up, BySize& sizes) {
+  std::size_t world = 0;
+  std::int64_t since = 0;  // steps since the world changed
+  for (const StepRecord& record : run.steps) {
+    while (world < run.worlds.size() && run.worlds[world].time < record.time) {
+      since = 0;
+      ++world;
+    }
+    const bool warm = since >= warm_up;
+    since += record.steps;
+    if (warm && !record.unmeasured && record.ranks > 0 && record.step_seconds > 0)
+      sizes[record.ranks].push_back(&record);
+  }
+}
+
+double median_batch(const std::vector<const StepRecord*>& records) {
+  std::vector<Weighted> batches;
+  for (const StepRecord* r : records) batches.push_back({r->batch, static_cast<double>(r->steps)});
+  const Spread spread = spread_of(std::move(batches));
+  return spread.count > 0 ? spread.median : kUnknown;
+}
+
+void add_parts(const std::vector<const StepRecord*>& records, SizeResult& result) {
+  double steps = 0;
+  for (const StepRecord* r : records) {
+    if (r->parts.empty()) continue;
+    const auto weight = static_cast<double>(r->steps);
+    double rest = r->step_seconds;
+    for (const auto& [name, seconds] : r->parts) {
+      result.parts[name] += seconds * weight;
+      rest -= seconds;
+    }
+    result.parts["other"] += std::max(0.0, rest) * weight;
+    steps += weight;
+  }
+  for (auto& [name, seconds] : result.parts) seconds /= steps;
+}
+
+SizeResult size_result(int ranks, std::vector<const StepRecord*> records, bool weak) {
+  SizeResult result;
+  result.ranks = ranks;
+  result.batch = median_batch(records);
+  std::erase_if(records, [&](const StepRecord* r) { return r->batch < result.batch / 2; });
+  std::vector<Weighted> seconds, speeds;
+  for (const StepRecord* r : records) {
+    const auto weight = static_cast<double>(r->steps);
+    seconds.push_back({r->step_seconds, weight});
+    const double samples = std::isfinite(r->batch) ? r->batch : weak ? ranks : 1;
+    speeds.push_back({samples / r->step_seconds, weight});
+  }
+  result.seconds = spread_of(std::move(seconds));
+  result.speed = spread_of(std::move(speeds));
+  add_parts(records, result);
+  return result;
+}
+
+bool is_same(double a, double b) { return std::abs(a - b) <= kSameBatch * std::max(a, b); }
+
+Scaling::Kind kind_of(const std::vector<SizeResult>& sizes, const std::string& said) {
+  if (said == "weak") return Scaling::Kind::weak;
+  if (said == "strong") return Scaling::Kind::strong;
+  bool strong = true, weak = true;
+  for (const SizeResult& size : sizes) {
+    if (!std::isfinite(size.batch)) continue;
+    strong = strong && is_same(size.batch, sizes.front().batch);
+    weak = weak && is_same(size.batch / size.ranks, sizes.front().batch / sizes.front().ranks);
+  }
+  return strong ? Scaling::Kind::strong : weak ? Scaling::Kind::weak : Scaling::Kind::mixed;
+}
+
+void compare(Scaling& scaling) {
+  scaling.base = scaling.sizes.front().ranks;
+  const double base_speed = scaling.sizes.front().speed.median / scaling.base;
+  for (SizeResult& size : scaling.sizes) {
+    size.speedup = size.speed.median / base_speed;
+    size.efficiency = size.speedup / size.ranks;
+    size.rank_seconds_per_sample = size.ranks / size.speed.median;
+    if (size.ranks > 1 && scaling.base == 1) {
+      const double n = size.ranks;
+      size.karp_flatt = (1 / size.speedup - 1 / n) / (1 - 1 / n);
+    }
+  }
+}
+
+void fit(Scaling& scaling) {
+  if (scaling.sizes.size() < 2) return;
+  std::map<int, double> seconds, speedups;
+  for (const SizeResult& size : scaling.sizes) {
+    seconds[size.ranks] = 1 / size.speed.median;
+    speedups[size.ranks] = size.speedup;
+  }
+  if (scaling.kind == Scaling::Kind::weak) {
+    scaling.gustafson = fit_gustafson(speedups);
+    return;
+  }
+  const auto [serial, error] = fit_amdahl(seconds);
+  scaling.amdahl = serial;
+  scaling.amdahl_error = error;
+  if (serial > 1e-6) scaling.half_efficient = (1 + serial) / serial;
+}
+
+}  // namespace
+
+std::string to_string(Scaling::Kind kind) {
+  switch (kind) {
+    case Scaling::Kind::strong:
+      return "strong";
+    case Scaling::Kind::weak:
+      return "weak";
+    case Scaling::Kind::mixed:
+      break;
+  }
+  return "mixed";
+}
+
+std::pair<double, double> fit_amdahl(const std::map<int, double>& seconds) {
+  // t(n) = a/n + b; each equation divided by its t, so that relative errors count.
+  double uu = 0, uv = 0, vv = 0, u1 = 0, v1 = 0;
+  for (const auto& [n, t] : seconds) {
+    const double u = 1 / (n * t), v = 1 / t;
+    uu += u * u;
+    uv += u * v;
+    vv += v * v;
+    u1 += u;
+    v1 += v;
+  }
+  const double determinant = uu * vv - uv * uv;
+  double a = 0, b = 0;
+  if (determinant > 1e-12 * uu * vv) {
+    a = (u1 * vv - v1 * uv) / determinant;
+    b = (v1 * uu - u1 * uv) / determinant;
+  } else {
+    a = u1 / uu;
+  }
+  if (b < 0) {
+    b = 0;
+    a = u1 / uu;
+  } else if (a < 0) {  // more ranks were slower
+    a = 0;
+    b = v1 / vv;
+  }
+  double error = 0;
+  for (const auto& [n, t] : seconds) error = std::max(error, std::abs((a / n + b) / t - 1));
+  return {b / (a + b), error};
+}
+
+double fit_gustafson(const std::map<int, double>& speedup) {
+  double up = 0, down = 0;
+  for (const auto& [n, s] : speedup) {
+    up += (n - 1.0) * (n - s);
+    down += (n - 1.0) * (n - 1.0);
+  }
+  return down > 0 ? std::clamp(up / down, 0.0, 1.0) : 0;
+}
+
+Scaling scaling_of(std::span<const Run> runs, int warm_up) {
+  BySize by_size;
+  std::string said;
+  for (const Run& run : runs) {
+    collect(run, warm_up, by_size);
+    if (!run.scaling.empty()) said = run.scaling;
+  }
+  Scaling scaling;
+  for (auto& [ranks, records] : by_size) {
+    SizeResult result = size_result(ranks, std::move(records), said == "weak");
+    if (result.speed.count > 0) scaling.sizes.push_back(std::move(result));
+  }
+  if (scaling.sizes.empty()) return scaling;
+  scaling.kind = kind_of(scaling.sizes, said);
+  compare(scaling);
+  fit(scaling);
+  return scaling;
+}
+
+}  // namespace bellows::report
