@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # bellows-train and the library behind it. Files that know tensors see libtorch through one
 # precompiled header; the readers, the sampler and the options know none.
-MANPAGES += docs/man/bellows-train.1 docs/man/bellows-report.1 docs/man/bellows-bench.1
+MANPAGES += docs/man/bellows-train.1 docs/man/bellows-report.1 docs/man/bellows-bench.1 \
+  docs/man/bellows-network.1
 HEADERS += trainer/adaptation/policy.h trainer/adaptation/throughput.h
 
 TRAINER_PLAIN := options dataset image_dataset idx fashion_mnist cifar10 hdf5_dataset text_dataset \
@@ -27,3 +28,5 @@ $(call program,bellows-report,trainer/report/bellows_report.cc,report protocol,$
 $(call library,bench,$(patsubst %,trainer/bench/%.cc,options job measure))
 $(call program,bellows-bench,trainer/bench/bellows_bench.cc,bench scheduler protocol,\
   $(SPDLOG_LIBS) $(scheduler_LIBS))
+$(call library,network,trainer/bench/network.cc)
+$(call program,bellows-network,trainer/bench/bellows_network.cc,network mpi_elastic,$(MPI_LIBS) $(SPDLOG_LIBS))

@@ -119,6 +119,19 @@ test_companions() {
   finish
 }
 
+test_scaling() {
+  example scaling
+  wait_job 150 "$JOB"
+  expect_equal "$(job_state "$JOB")" COMPLETED
+  expect_matches "$(output)" 'all|run-1 +strong +1 '
+  expect_contains "$(output)" "The report: /home/ember/scaling-$JOB/report.html"
+  expect_exit 0 on ctl bellows report --json "scaling-$JOB/run-1"
+  printf '%s' "$OUT" | python3 -c 'import json, sys
+report = json.load(sys.stdin)
+assert [size["ranks"] for size in report["scaling"][0]["sizes"]] == [1, 2, 4], report["scaling"]
+assert len(report["figures"]) > 5' || fail "not the sizes of the job: $OUT"
+}
+
 test_preemptible() {
   local rigid
   OPTIONS=(--elastic=2-3 --nodes=3) # the command line has the last word
