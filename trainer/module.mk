@@ -22,7 +22,7 @@ $(call program,bellows-train,trainer/bellows_train.cc,trainer mpi_elastic checkp
 $(call library,report,$(patsubst %,trainer/report/%.cc,run_reader statistics scaling scaling_figures course_figures \
   summary contents gnuplot html data options))
 report_LIBS = $(SPDLOG_LIBS) $(BOOST_LIBS) $(OPENSSL_LIBS)
-$(call program,bellows-report,trainer/report/bellows_report.cc,report protocol,$(report_LIBS))
+$(call program,bellows-report,trainer/report/bellows_report.cc,report scheduler protocol,$(report_LIBS))
 
 # Measuring them.
 $(call library,bench,$(patsubst %,trainer/bench/%.cc,options job measure))

@@ -61,8 +61,8 @@ pid_t start(const Fd& in, const Fd& out, const Fd& err) {
   const int failed = posix_spawnp(&pid, program.c_str(), &actions, nullptr, words.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (failed != 0) {
-    throw std::runtime_error(std::string("cannot start gnuplot, which draws the picture (Debian: "
-                                         "gnuplot-nox): ") +
+    throw std::runtime_error(std::string("cannot start gnuplot, which draws plots: install gnuplot "
+                                         "(Debian: gnuplot-nox): ") +
                              std::strerror(failed));
   }
   return pid;
@@ -91,7 +91,11 @@ std::string run_gnuplot(const std::string& script, std::chrono::milliseconds lim
 
 std::string gnuplot_string(std::string_view text) {
   std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? "''" : std::string(1, c);
+  for (const char c : text) {
+    const bool control = static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
+    quoted += control ? '?' : c;
+    if (c == '\'') quoted += c;
+  }
   return quoted + "'";
 }
 

@@ -13,7 +13,7 @@ namespace bellows::scheduler {
 std::string run_gnuplot(const std::string& script,
                         std::chrono::milliseconds limit = std::chrono::seconds(60));
 
-/// As a string of gnuplot's, in which nothing has a meaning.
+/// As a string of gnuplot's, in which nothing has a meaning; control characters become "?".
 std::string gnuplot_string(std::string_view text);
 
 }  // namespace bellows::scheduler

@@ -16,8 +16,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "scheduler/control_client.h"
-#include "scheduler/jobs.h"
+#include "scheduler/command/control_client.h"
+#include "scheduler/command/jobs.h"
 
 namespace bellows::bench {
 using protocol::Message;
