@@ -66,6 +66,7 @@ bool answers(const LiveJob& job) { return job.problem.empty(); }
 
 std::vector<LiveJobs::Target> LiveJobs::targets(LiveRound& round) const {
   std::vector<Target> targets;
+  targets.reserve(settings_.sockets.size());
   for (const std::string& socket : settings_.sockets) {
     targets.push_back({std::filesystem::path(socket).stem().string(), socket});
   }
@@ -75,7 +76,8 @@ std::vector<LiveJobs::Target> LiveJobs::targets(LiveRound& round) const {
         try {
           const Job job = find_job(name);
           targets.push_back({job.name, job.socket});
-        } catch (const NoJob&) {  // bellowsd may know it
+        } catch (const NoJob&) {
+          continue;  // bellowsd may know it
         }
       }
     } else {
@@ -118,6 +120,7 @@ LiveRound LiveJobs::look() {
   round.time = unix_now();
   const std::vector<Target> asked = targets(round);
   std::vector<std::future<LiveJob>> answers_to_come;
+  answers_to_come.reserve(asked.size());
   for (const Target& target : asked) {
     answers_to_come.push_back(std::async(std::launch::async, [target, limit = settings_.limit] {
       return ask(target.name, target.socket, limit);

@@ -208,7 +208,10 @@ std::string picture_script(const Picture& picture) {
   std::size_t index = 0;
   for (const auto& [job, boxes] : data) {
     const std::string name = "$J" + std::to_string(job);
-    script += name + " << EOD\n" + boxes + "EOD\n";
+    script += name;
+    script += " << EOD\n";
+    script += boxes;
+    script += "EOD\n";
     plots += std::string(plots.empty() ? "" : ", ") + name +
              " using 1:3:1:2:3:4 with boxxyerror lc rgb '" + colour_of(index++) +
              "' title 'job'";  // without a title its group is named after the data
