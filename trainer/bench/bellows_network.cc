@@ -19,8 +19,8 @@ namespace {
 constexpr std::uint64_t kLeast = 1 << 10, kMost = 64 << 20, kLimit = 2047 << 20;
 constexpr const char* kHelp =
     "usage: bellows-run -n RANKS bellows-network [--json] [--most BYTES]\n"
-    "Measures all-reduces of 1 KiB to BYTES (64 MiB), and latency and bandwidth between each two nodes; names links\n"
-    "that are slower than the others.\n";
+    "Measures all-reduces of 1 KiB to BYTES (64 MiB), and latency and bandwidth between each two\n"
+    "nodes; names links that are slower than the others.\n";
 
 void print_json(const World& world, const std::vector<CollectiveResult>& sizes,
                 const std::vector<LinkResult>& links) {
