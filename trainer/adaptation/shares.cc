@@ -32,6 +32,7 @@ std::vector<double> balanced(const std::vector<double>& seconds) {
   double speeds = 0;
   for (const double one : seconds) speeds += 1 / one;
   std::vector<double> weights;
+  weights.reserve(seconds.size());
   for (const double one : seconds)
     weights.push_back(
         std::clamp(1 / one / speeds, 1 / (Shares::kMost * ranks), Shares::kMost / ranks));
