@@ -23,8 +23,8 @@
 #include "protocol/control_socket.h"
 #include "scheduler/broker/broker.h"
 #include "scheduler/broker/daemon_link.h"
-#include "scheduler/daemon/daemon_settings.h"
 #include "scheduler/cluster/slurm_cluster.h"
+#include "scheduler/daemon/daemon_settings.h"
 
 namespace {
 

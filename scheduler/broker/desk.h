@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "protocol/elastic_settings.h"
-#include "scheduler/cluster/cluster.h"
 #include "scheduler/broker/guidance.h"
 #include "scheduler/broker/holdings.h"
-#include "scheduler/policy/policy.h"
 #include "scheduler/broker/run_client.h"
+#include "scheduler/cluster/cluster.h"
+#include "scheduler/policy/policy.h"
 
 namespace bellows::scheduler {
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "scheduler/cluster/cluster.h"
 #include "scheduler/broker/run_client.h"
+#include "scheduler/cluster/cluster.h"
 
 namespace bellows::scheduler {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <ranges>
 
-#include "scheduler/cluster/node_list.h"
 #include "scheduler/broker/offers.h"
+#include "scheduler/cluster/node_list.h"
 
 namespace bellows::scheduler {
 namespace {

@@ -12,10 +12,10 @@
 #include "scheduler/command/daemon_client.h"
 #include "scheduler/command/event_command.h"
 #include "scheduler/command/jobs.h"
-#include "scheduler/picture/picture_command.h"
 #include "scheduler/command/remote.h"
 #include "scheduler/command/status_text.h"
 #include "scheduler/live/top_command.h"
+#include "scheduler/picture/picture_command.h"
 
 namespace bellows::scheduler {
 using protocol::Message;

@@ -12,8 +12,8 @@
 #include <iostream>
 
 #include "config.h"
-#include "scheduler/daemon/daemon.h"
 #include "scheduler/cluster/slurm_cluster.h"
+#include "scheduler/daemon/daemon.h"
 
 namespace {
 

@@ -31,10 +31,10 @@
 #include "protocol/credential.h"
 #include "protocol/metrics_server.h"
 #include "scheduler/cluster/cluster.h"
-#include "scheduler/policy/cluster_policy.h"
 #include "scheduler/daemon/daemon_events.h"
 #include "scheduler/daemon/daemon_metrics.h"
 #include "scheduler/daemon/daemon_settings.h"
+#include "scheduler/policy/cluster_policy.h"
 #include "scheduler/policy/elastic_job.h"
 
 namespace bellows::scheduler {

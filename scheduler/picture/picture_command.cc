@@ -7,9 +7,9 @@
 #include <fstream>
 #include <stdexcept>
 
+#include "scheduler/command/status_text.h"
 #include "scheduler/picture/picture_log.h"
 #include "scheduler/picture/picture_page.h"
-#include "scheduler/command/status_text.h"
 
 namespace bellows::scheduler {
 namespace json = boost::json;

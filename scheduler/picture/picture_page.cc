@@ -9,8 +9,8 @@
 #include <map>
 #include <set>
 
-#include "scheduler/picture/gnuplot.h"
 #include "scheduler/command/status_text.h"
+#include "scheduler/picture/gnuplot.h"
 
 namespace bellows::scheduler {
 namespace {

@@ -58,8 +58,8 @@ int run(const std::string& kind, int steps) {
   SampleRecord record("");
   std::vector<double> seconds;
   {
-    Stepper stepper({options, data, torch::kCPU, state, clock}, team, elastic, course, record, {kBatch},
-                    1);
+    Stepper stepper({options, data, torch::kCPU, state, clock}, team, elastic, course, record,
+                    {kBatch}, 1);
     for (int step = 0; step < steps; ++step) {
       const auto start = std::chrono::steady_clock::now();
       stepper.step(kGoOn, {}, false);

@@ -325,7 +325,8 @@ void check_noise(ElasticWorld& elastic, std::int64_t batch, std::int64_t micro_b
 
   Course course;
   SampleRecord record("");
-  Stepper stepper({o, data, torch::kCPU, state, clock}, team, elastic, course, record, {o.batch}, 1);
+  Stepper stepper({o, data, torch::kCPU, state, clock}, team, elastic, course, record, {o.batch},
+                  1);
   stepper.step(kGoOn, {}, false);
   const NoiseAverages& noise = state.adaptation.noise;
   const auto close = [&](double got, double wanted) {

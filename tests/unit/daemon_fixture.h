@@ -15,8 +15,8 @@
 #include <utility>
 #include <vector>
 
-#include "scheduler/daemon/daemon.h"
 #include "scheduler/broker/daemon_link.h"
+#include "scheduler/daemon/daemon.h"
 
 namespace bellows::test {
 

@@ -86,8 +86,8 @@ TEST(PassNormsTest, AreThoseOfEachPassTimesItsShareOfTheBatch) {
   const double batch = 11;  // others have the rest
   const auto gradient_of = [&](std::span<const std::uint64_t> some) {
     reset_gradients(state);
-    run_passes({o, data, torch::kCPU, state, clock}, some, 100, 1.0 / static_cast<double>(some.size()),
-               [](const Sums&) {});
+    run_passes({o, data, torch::kCPU, state, clock}, some, 100,
+               1.0 / static_cast<double>(some.size()), [](const Sums&) {});
     double square = 0;
     for (const auto& [name, p] : state.parameters) square += exact(p.grad(), p.grad(), {});
     return square;
