@@ -71,7 +71,7 @@ struct Decision {
 class Policy {
  public:
   virtual ~Policy() = default;
-  /// What it throws (std::exception) ends the training with its text.
+  /// What it throws (std::exception) is told as a warning, and nothing is changed.
   virtual Decision decide(const Situation& now) = 0;
 };
 
