@@ -293,7 +293,8 @@ void Report::step(const TrainingState& state, const StepResult& result) {
                              {"samples_per_second", speed},
                              {"step_seconds", interval_seconds_ / steps},
                              {"parts", std::move(parts)},
-                             {"batch", static_cast<double>(interval_samples_) / steps},
+                             {"batch", state.adaptation.batch},
+                             {"mean_batch", static_cast<double>(interval_samples_) / steps},
                              {"ranks", ranks_}};
   if (options_.measures_noise()) fields["noise_scale"] = noise_of(state, options_);
   metric("step", std::move(fields));

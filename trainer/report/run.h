@@ -26,11 +26,15 @@ struct StepRecord {
   double samples = kUnknown;  // since the start of the training
   double loss = kUnknown, accuracy = kUnknown, learning_rate = kUnknown, batch = kUnknown,
          gradient_norm = kUnknown, noise_scale = kUnknown;
+  double mean_batch = kUnknown;  // of `steps`, some of which may end a pass with what is left of it
   double samples_per_second = kUnknown;
   double step_seconds = kUnknown;
   std::vector<std::pair<std::string, double>> parts = {};  // of step_seconds
   bool unmeasured = false;  // the machine was busy with something else
   bool redone = false;      // a run that was resumed has made this step once more
+
+  /// Samples per step.
+  double step_samples() const { return std::isfinite(mean_batch) ? mean_batch : batch; }
 };
 
 struct WorldRecord {

@@ -150,6 +150,7 @@ class Reader {
     record.accuracy = number(line, "accuracy");
     record.learning_rate = number(line, "lr");
     record.batch = number(line, "batch");
+    record.mean_batch = number(line, "mean_batch");
     record.gradient_norm = number(line, "gradient_norm");
     record.noise_scale = number(line, "noise_scale");
     record.samples_per_second = number(line, "samples_per_second");

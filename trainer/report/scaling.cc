@@ -29,7 +29,8 @@ void collect(const Run& run, int warm_up, BySize& sizes) {
 
 double median_batch(const std::vector<const StepRecord*>& records) {
   std::vector<Weighted> batches;
-  for (const StepRecord* r : records) batches.push_back({r->batch, static_cast<double>(r->steps)});
+  for (const StepRecord* r : records)
+    batches.push_back({r->step_samples(), static_cast<double>(r->steps)});
   const Spread spread = spread_of(std::move(batches));
   return spread.count > 0 ? spread.median : kUnknown;
 }
@@ -54,12 +55,13 @@ SizeResult size_result(int ranks, std::vector<const StepRecord*> records, bool w
   SizeResult result;
   result.ranks = ranks;
   result.batch = median_batch(records);
-  std::erase_if(records, [&](const StepRecord* r) { return r->batch < result.batch / 2; });
+  std::erase_if(records, [&](const StepRecord* r) { return r->step_samples() < result.batch / 2; });
   std::vector<Weighted> seconds, speeds;
   for (const StepRecord* r : records) {
     const auto weight = static_cast<double>(r->steps);
     seconds.push_back({r->step_seconds, weight});
-    const double samples = std::isfinite(r->batch) ? r->batch : weak ? ranks : 1;
+    const double known = r->step_samples();
+    const double samples = std::isfinite(known) ? known : weak ? ranks : 1;
     speeds.push_back({samples / r->step_seconds, weight});
   }
   result.seconds = spread_of(std::move(seconds));

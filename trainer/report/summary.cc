@@ -62,8 +62,8 @@ Summary summary_of(const Run& run) {
   for (const StepRecord& record : run.steps) {
     const auto steps = static_cast<double>(record.steps);
     if (std::isfinite(record.step_seconds)) summary.training += steps * record.step_seconds;
-    if (std::isfinite(record.batch)) {
-      trained += steps * record.batch;
+    if (std::isfinite(record.step_samples())) {
+      trained += steps * record.step_samples();
       counted = true;
     }
     if (record.redone) summary.redone += record.steps;
