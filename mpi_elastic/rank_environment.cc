@@ -80,6 +80,11 @@ std::vector<std::string> rank_environment(const std::vector<std::string>& user,
   }
   const int threads = std::max(1, place.cores / static_cast<int>(ranks_on_machine(place)));
   set_default(environment, "OMP_NUM_THREADS", std::to_string(threads));
+  // libtorch has two teams of threads, that of the main thread and that of the backward pass. While
+  // one works the other's would spin on the same cores, for 300,000 turns by libgomp's default;
+  // this is what libgomp takes where it knows of more threads than cores.
+  if (get_variable(environment, "OMP_WAIT_POLICY") == nullptr)
+    set_default(environment, "GOMP_SPINCOUNT", "1000");
 
   if (place.gpus_per_rank > 0) {
     if (const char* visible = get_variable(environment, "CUDA_VISIBLE_DEVICES")) {

@@ -2,6 +2,7 @@
 #include "protocol/metrics_text.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -99,6 +100,9 @@ std::string MetricsText::str() const {
 }
 
 void write_metrics_file(const std::string& path, const std::string& text) {
+  struct stat old{};
+  if (stat(path.c_str(), &old) == 0 && !S_ISREG(old.st_mode))
+    throw std::runtime_error(path + ": is not a file, and would be replaced by one");
   // (The collector reads files that end in .prom only.)
   const std::string unnamed = path + ".new." + std::to_string(getpid());
   unlink(unnamed.c_str());

@@ -9,6 +9,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <span>
 #include <utility>
 
@@ -38,6 +40,16 @@ bool on_terminal() {
   return told != nullptr ? std::strcmp(told, "1") == 0 : isatty(STDOUT_FILENO) == 1;
 }
 
+// As a run leaves it that was killed, or whose disk was full.
+bool ends_in_half_a_line(const std::string& file) {
+  std::error_code failed;
+  if (!std::filesystem::is_regular_file(file, failed)) return false;
+  std::ifstream in(file, std::ios::binary | std::ios::ate);
+  if (in.tellg() <= 0) return false;
+  in.seekg(-1, std::ios::end);
+  return in.get() != '\n';
+}
+
 // JSON knows no infinity, which it is while the gradients' mean cannot be told from zero.
 boost::json::value noise_of(const TrainingState& state, const Options& options) {
   const double noise =
@@ -63,6 +75,7 @@ void Report::enter(int ranks) {
   metrics_.reset(std::fopen(options_.metrics.c_str(), "a"));
   if (!metrics_)
     throw UsageError(fmt::format("--metrics {}: {}", options_.metrics, std::strerror(errno)));
+  if (ends_in_half_a_line(options_.metrics)) fmt::print(metrics_.get(), "\n");
 }
 
 Report::~Report() {

@@ -210,7 +210,13 @@ class SlurmCluster final : public Cluster {
     wanted.immediate = 0;
     resource_allocation_response_msg_t* answer = nullptr;
     if (slurm_allocate_resources(&wanted, &answer) != SLURM_SUCCESS || answer == nullptr) {
-      fail("job " + number_text(base.id) + " cannot be expanded", errno);
+      const int error = errno;
+      const std::string what = "job " + number_text(base.id) + " cannot be expanded";
+      // Not now, that is: it will be resumed.
+      if (error == ESLURM_DEPENDENCY && job(base.id).state == JobState::suspended) {
+        throw ClusterError(Kind::unreachable, what + " while it is suspended");
+      }
+      fail(what, error);
     }
     const JobId id = answer->job_id;
     slurm_free_resource_allocation_response_msg(answer);

@@ -17,6 +17,7 @@ with_accounting() {
   on root@ctl rm /var/spool/slurmctld/clustername # its number is slurmdbd's to give now
   for node in ctl n1 n2 n3; do damage restart "$node"; done
   wait_until 30 _is_registered
+  forget_jobs
   _manage add qos scavenger gracetime=10
   _manage add qos express
   _manage modify qos normal set preempt=scavenger

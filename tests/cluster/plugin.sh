@@ -2,8 +2,8 @@
 # shellcheck shell=bash
 # spank_bellows.so in a real Slurm.
 
-# folders_on NODE: the jobs' folders there.
-folders_on() { on "root@$1" find /tmp /dev/shm -maxdepth 1 -name 'bellows-*' | sort | xargs; }
+# folders_on NODE: the jobs' folders there. (bellows-ctl-UID has a user's control sockets.)
+folders_on() { on "root@$1" find /tmp /dev/shm -maxdepth 1 -name 'bellows-*' ! -name 'bellows-ctl-*' | sort | xargs; }
 
 test_what_a_dead_job_left_is_gone_and_what_others_have_stays() {
   local job

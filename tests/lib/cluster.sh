@@ -30,6 +30,13 @@ configure() {
   sed "$@" "$folder/etc/slurm.conf" >slurm.conf
   cat slurm.conf >"$folder/etc/slurm.conf" # not replaced: it may be mounted
   for node in ctl n1 n2 n3 n4; do damage restart "$node"; done
+  forget_jobs
+}
+# forget_jobs: of the tests before. A controller that was ended did not save what it had done last.
+forget_jobs() { wait_until 60 _no_jobs; }
+_no_jobs() {
+  local jobs
+  on ctl scancel --user=ember && jobs=$(on ctl squeue -h) && [[ -z $jobs ]]
 }
 
 # submit SBATCH_ARGUMENTS…: prints the id of the new job.

@@ -310,6 +310,7 @@ TEST(ElasticEnvironment, HasTheRanksPlaceAndWhatUlfmNeeds) {
         "OMPI_MCA_btl_sm_backing_directory=/dev/shm/x", "OMP_NUM_THREADS=2"}) {
     EXPECT_THAT(all, Contains(variable));
   }
+  EXPECT_THAT(all, Contains("GOMP_SPINCOUNT=1000"));
   EXPECT_EQ(get_variable(all, "OMPI_MCA_mpi_yield_when_idle"), nullptr);
   EXPECT_EQ(get_variable(all, "SLURM_PROCID"), nullptr);
 }
@@ -330,6 +331,8 @@ TEST(ElasticEnvironment, TheUsersOwnParametersHold) {
   EXPECT_EQ(std::count_if(all.begin(), all.end(),
                           [](const auto& v) { return v.starts_with("OMPI_MCA_pml="); }),
             1);
+  const Variables spinning = rank_environment({"OMP_WAIT_POLICY=active"}, {}, {}, place());
+  EXPECT_EQ(get_variable(spinning, "GOMP_SPINCOUNT"), nullptr);
   // Open MPI refuses both at once.
   const Variables excluding = rank_environment({"OMPI_MCA_btl_tcp_if_exclude=lo"}, {}, {}, place());
   EXPECT_EQ(get_variable(excluding, "OMPI_MCA_btl_tcp_if_include"), nullptr);

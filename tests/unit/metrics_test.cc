@@ -107,6 +107,11 @@ TEST_F(MetricsFile, ThatCannotBeWrittenIsNamed) {
   }
   fs::create_directory(file());
   EXPECT_THROW(protocol::write_metrics_file(file(), ""), std::runtime_error);
+  // What is no file stays what it is.
+  EXPECT_THROW(protocol::write_metrics_file("/dev/null", "text"), std::runtime_error);
+  struct stat found{};
+  ASSERT_EQ(stat("/dev/null", &found), 0);
+  EXPECT_TRUE(S_ISCHR(found.st_mode));
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
 }
 

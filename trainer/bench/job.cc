@@ -46,7 +46,7 @@ int start(std::vector<std::string>& command, const char* output, pid_t& process)
   posix_spawnattr_init(&attributes);
   sigset_t ours;
   sigemptyset(&ours);
-  for (const int signal : {SIGPIPE, SIGINT, SIGTERM}) sigaddset(&ours, signal);
+  for (const int signal : {SIGPIPE, SIGINT, SIGTERM, SIGHUP}) sigaddset(&ours, signal);
   posix_spawnattr_setsigdefault(&attributes, &ours);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
   const int failed =
@@ -80,7 +80,7 @@ std::string how(int status) {
 void catch_stop_signals() {
   struct sigaction action{};
   action.sa_handler = [](int number) { stop_signal = number; };
-  for (const int number : {SIGINT, SIGTERM}) sigaction(number, &action, nullptr);
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
   signal(SIGPIPE, SIG_IGN);
 }
 
