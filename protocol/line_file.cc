@@ -7,6 +7,8 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <utility>
 
@@ -49,6 +51,27 @@ std::string LineFile::append(const std::string& line) {
   torn_ = torn_ || written > 0;
   return path_ + ": " + (written < 0 ? std::strerror(errno) : "the disk is full") +
          "; events are missing there";
+}
+
+void read_json_lines(const std::string& path,
+                     const std::function<void(const boost::json::object&)>& take,
+                     const std::function<void(const std::string&)>& complain) {
+  std::error_code failed;
+  if (!std::filesystem::is_regular_file(path, failed)) {
+    fail(path, failed ? failed.message() : "is not a file");
+  }
+  std::ifstream file(path);
+  if (!file) fail(path, std::strerror(errno));
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    try {
+      take(boost::json::parse(line).as_object());
+    } catch (const std::exception&) {
+      complain(path + ": line " + std::to_string(number) +
+               (file.eof() ? " is not whole" : " is damaged") + ", and left out");
+    }
+  }
+  if (file.bad()) fail(path, std::strerror(errno));
 }
 
 }  // namespace bellows::protocol

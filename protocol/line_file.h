@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file to which lines are appended, each by one call, so that a process that is killed leaves at
-// most one line that is not whole.
+// most one line that is not whole; and how such a file is read.
 #pragma once
 
+#include <boost/json.hpp>
+#include <functional>
 #include <string>
 
 #include "protocol/fd.h"
@@ -24,5 +26,12 @@ class LineFile {
   Fd file_;
   bool torn_ = false;  // its last line is not whole
 };
+
+/// Calls `take` for each line, an object of JSON. A line that is none, or of which `take` throws,
+/// is left out, and `complain` told so with its number. Throws std::runtime_error naming the file
+/// when it cannot be read.
+void read_json_lines(const std::string& path,
+                     const std::function<void(const boost::json::object&)>& take,
+                     const std::function<void(const std::string&)>& complain);
 
 }  // namespace bellows::protocol

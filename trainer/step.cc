@@ -136,8 +136,7 @@ Sums Stepper::reduce(Range batch, std::vector<double>& words, double& squares) {
                    norms.emplace(team_.sum(torch::tensor({state_.norms->sum()}, torch::kFloat64)));
                });
              });
-  gradients_there_ = reducer_->all_given();
-  context_.clock.lap(StepClock::kBackward, gradients_there_);
+  context_.clock.lap(StepClock::kBackward, reducer_->all_given());
   counters->wait();
   context_.clock.lap(StepClock::kCommunication);
   if (norms) squares = norms->wait().item<double>();
@@ -188,9 +187,10 @@ void Stepper::take_times(Range batch, Clock::time_point start) {
   seconds_per_sample_ = 0;
   if (!timed_) return;
   const std::uint64_t own = share_of(team_.rank(), batch).size();
-  if (own > 0) seconds_per_sample_ = seconds(gradients_there_ - start) / static_cast<double>(own);
+  const double given = seconds(reducer_->all_given() - start);
+  if (own > 0) seconds_per_sample_ = given / static_cast<double>(own);
   const auto passes = static_cast<double>(plan_.accumulation + 1);
-  const double compute = seconds(gradients_there_ - start) / passes;
+  const double compute = given / passes;
   times_ = {nodes_, team_.size(), static_cast<double>(plan_.micro_batch), compute,
             seconds(Clock::now() - start) - compute * (passes - 1)};
 }

@@ -93,7 +93,6 @@ class Stepper {
   int nodes_;
   // Step times: of the last step on this rank, whether they count (on all ranks alike), and the
   // steps made by the present plan.
-  Clock::time_point gradients_there_{};
   StepTimes times_;
   bool timed_ = false;
   std::int64_t settled_ = 0;

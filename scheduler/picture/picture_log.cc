@@ -3,13 +3,11 @@
 
 #include <algorithm>
 #include <boost/json.hpp>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <set>
 #include <stdexcept>
+
+#include "protocol/line_file.h"
 
 namespace bellows::scheduler {
 namespace json = boost::json;
@@ -140,24 +138,12 @@ class Reader {
 
 void read_file(const std::string& path, Reader& reader,
                const std::function<void(const std::string&)>& complain) {
-  std::error_code failed;
-  if (!std::filesystem::is_regular_file(path, failed)) {
-    throw std::runtime_error(path + ": " + (failed ? failed.message() : "is not a file"));
-  }
-  std::ifstream file(path);
-  if (!file) throw std::runtime_error(path + ": " + std::strerror(errno));
-  std::string line;
   std::size_t damaged = 0;
-  for (int number = 1; std::getline(file, line); ++number) {
-    try {
-      reader.take(json::parse(line).as_object());
-    } catch (const std::exception&) {
-      if (++damaged > kMostComplaints) continue;
-      complain(path + ": line " + std::to_string(number) +
-               (file.eof() ? " is not whole" : " is damaged") + ", and left out");
-    }
-  }
-  if (file.bad()) throw std::runtime_error(path + ": " + std::strerror(errno));
+  protocol::read_json_lines(
+      path, [&](const json::object& line) { reader.take(line); },
+      [&](const std::string& note) {
+        if (++damaged <= kMostComplaints) complain(note);
+      });
   if (damaged > kMostComplaints) {
     complain(path + ": " + std::to_string(damaged - kMostComplaints) +
              " more lines are damaged, and left out");
