@@ -52,6 +52,7 @@ PROGRAMS := #    installed in bin
 SBIN_PROGRAMS := #  installed in sbin
 PLUGINS := #     installed in lib/bellows
 HEADERS := #     installed in include/bellows, with their folders
+API_HEADERS := # installed in include/bellows itself
 DEVEL_LIBRARIES := # installed in lib, for the programs of others
 SERVICE_FILES := #  installed in share/bellows, NAME.in with @sbindir@
 PKG_CONFIG_FILES := # installed in lib/pkgconfig, from NAME.pc.in
@@ -71,8 +72,8 @@ scheduler_FLAGS = $(protocol_FLAGS) $(SLURM_CPPFLAGS) $(SPDLOG_CPPFLAGS)
 spank_plugin_FLAGS = $(SLURM_CPPFLAGS)
 mpi_elastic_FLAGS = $(protocol_FLAGS) $(SPDLOG_CPPFLAGS) $(MPI_CPPFLAGS) $(PMIX_CPPFLAGS) $(HWLOC_CPPFLAGS)
 trainer_FLAGS = $(SPDLOG_CPPFLAGS) $(MPI_CPPFLAGS) $(HDF5_CPPFLAGS) $(BOOST_CPPFLAGS) $(ZLIB_CPPFLAGS) \
-  $(NLOPT_CPPFLAGS) $(TORCH_CPPFLAGS) $(CUDA_CPPFLAGS) -Wno-pedantic -Wno-shadow -Wno-overloaded-virtual
-docs_FLAGS = $(MPI_CPPFLAGS)
+  $(NLOPT_CPPFLAGS) -I$(srcdir)/trainer/include $(TORCH_CPPFLAGS) $(CUDA_CPPFLAGS) -Wno-pedantic -Wno-shadow -Wno-overloaded-virtual
+docs_FLAGS = $(MPI_CPPFLAGS) -I$(srcdir)/trainer/include $(TORCH_CPPFLAGS) -Wno-shadow
 tests_FLAGS = $(checkpoint_FLAGS) $(mpi_elastic_FLAGS)
 
 objects = $(patsubst %.cc,$(O)/obj/%.o,$(1))
@@ -162,8 +163,10 @@ install: all
 	$(if $(SBIN_PROGRAMS),install -d $(D)/sbin && install -m 755 $(SBIN_PROGRAMS) $(D)/sbin)
 	$(if $(PLUGINS),install -d $(D)/lib/bellows && install -m 644 $(PLUGINS) $(D)/lib/bellows)
 	$(foreach h,$(HEADERS),install -D -m 644 $(srcdir)/$(h) $(D)/include/bellows/$(h) &&) true
+	$(if $(API_HEADERS),install -m 644 $(addprefix $(srcdir)/,$(API_HEADERS)) $(D)/include/bellows)
 	$(if $(DEVEL_LIBRARIES),install -d $(D)/lib/pkgconfig && install -m 644 $(DEVEL_LIBRARIES) $(D)/lib)
-	$(foreach p,$(PKG_CONFIG_FILES),sed -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(strip $(DEVEL_LIBS))|' $(srcdir)/$(p) \
+	$(foreach p,$(PKG_CONFIG_FILES),sed -e 's|@VERSION@|$(VERSION)|' -e 's|@LIBS@|$(strip $(DEVEL_LIBS))|' \
+	  -e 's|@TORCH_CPPFLAGS@|$(TORCH_CPPFLAGS)|' -e 's|@TRAINER_LIBS@|$(strip $(TRAINER_LIBS))|' $(srcdir)/$(p) \
 	  > $(D)/lib/pkgconfig/$(notdir $(p:.in=)) &&) true
 	$(if $(SERVICE_FILES),install -d $(D)/share/bellows)
 	$(foreach f,$(SERVICE_FILES),sed -e 's|@sbindir@|$(PREFIX)/sbin|' $(srcdir)/$(f) \

@@ -4,6 +4,8 @@
 #include <pmix.h>
 
 #include <cstdlib>
+#include <exception>
+#include <memory>
 #include <utility>
 
 #include "mpi_elastic/fault_point.h"
@@ -169,7 +171,12 @@ class ElasticWorld::Impl {
 ElasticWorld::ElasticWorld(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ElasticWorld::ElasticWorld(ElasticWorld&&) noexcept = default;
 ElasticWorld& ElasticWorld::operator=(ElasticWorld&&) noexcept = default;
-ElasticWorld::~ElasticWorld() = default;
+ElasticWorld::~ElasticWorld() {
+  // In order the others would take its end for the program's decision, and wait for it where they
+  // are.
+  if (impl_ && impl_->world && std::uncaught_exceptions() > 0)
+    static_cast<void>(std::make_unique<World>(std::move(*impl_->world)).release());
+}
 
 ElasticWorld ElasticWorld::open(Settings settings) {
   auto impl = std::make_unique<Impl>(RankControl::from_environment(std::move(settings.save)));

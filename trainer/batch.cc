@@ -25,13 +25,10 @@ Batch read_batch(const Dataset& dataset, Split split, std::span<const std::uint6
 
 Forward run_forward(Model& model, const Batch& batch) {
   // Samples are read as float; tokens stay numbers.
-  const auto type = model.parameters().front().scalar_type();
-  torch::Tensor logits =
-      model.forward(batch.inputs.is_floating_point() ? batch.inputs.to(type) : batch.inputs);
+  torch::Tensor logits = model.forward(
+      batch.inputs.is_floating_point() ? batch.inputs.to(model.input_type()) : batch.inputs);
   logits = logits.reshape({batch.targets.size(0), -1});
-  const auto sum = torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum);
-  return {torch::nn::functional::cross_entropy(logits, batch.targets, sum),
-          logits.detach().argmax(1).eq(batch.targets).sum()};
+  return {model.loss(logits, batch.targets), logits.detach().argmax(1).eq(batch.targets).sum()};
 }
 
 }  // namespace bellows::trainer

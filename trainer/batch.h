@@ -20,7 +20,7 @@ Batch read_batch(const Dataset& dataset, Split split, std::span<const std::uint6
                  const torch::Device& device);
 
 struct Forward {
-  torch::Tensor loss;     // sum over targets of the cross-entropy (natural logarithm)
+  torch::Tensor loss;     // sum over targets
   torch::Tensor correct;  // number of targets that have the largest logit
 };
 

@@ -11,6 +11,7 @@
 #include "mpi_elastic/timeline.h"
 #include "trainer/elastic_training.h"
 #include "trainer/errors.h"
+#include "trainer/network_workload.h"
 #include "trainer/signals.h"
 
 namespace bellows::trainer {
@@ -56,7 +57,8 @@ int run(int argc, char** argv) {
   }
 
   try {
-    return ElasticTraining(options).run();
+    NetworkWorkload network(options);
+    return ElasticTraining(options, network).run();
   } catch (const MpiError& e) {
     // Leaving in order would mean to talk to ranks that may be dead.
     complain(e.what());

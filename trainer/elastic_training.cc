@@ -7,13 +7,11 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <numeric>
 #include <string>
 #include <vector>
 
 #include "mpi_elastic/timeline.h"
 #include "trainer/adaptation/rules.h"
-#include "trainer/batch.h"
 #include "trainer/device.h"
 #include "trainer/errors.h"
 #include "trainer/mpi_backend.h"
@@ -23,9 +21,6 @@
 namespace bellows::trainer {
 
 namespace {
-
-// Samples of a joiner's first forward and backward pass.
-constexpr std::int64_t kWarmUp = 32;
 
 void set_threads(int threads) {
   at::set_num_threads(threads);
@@ -63,17 +58,17 @@ int leave(ElasticWorld& world, int code) {
 
 }  // namespace
 
-ElasticTraining::ElasticTraining(const Options& options) : options_(options) {}
+ElasticTraining::ElasticTraining(const Options& options, Workload& workload)
+    : options_(options), workload_(workload) {}
 ElasticTraining::~ElasticTraining() = default;
 
 void ElasticTraining::load(int local_rank) {
   const TimelineSpan span("load");
   device_ = make_device(options_.device, local_rank);
-  dataset_ = open_dataset(options_.data, options_.length);
-  report_ = std::make_unique<Report>(options_, *dataset_, course_);
+  state_ = workload_.load(device_);
+  report_ = std::make_unique<Report>(options_, workload_.dataset(), course_);
   policy_ = make_policy(options_);
   record_ = std::make_unique<SampleRecord>(options_.record_samples);
-  state_ = std::make_unique<TrainingState>(options_, *dataset_, device_);
   loaded_ = state_.get();
 }
 
@@ -81,32 +76,21 @@ void ElasticTraining::load(int local_rank) {
 void ElasticTraining::prepare_to_join() {
   set_threads(threads_for(options_, 1));
   try {
-    load(number_from("OMPI_COMM_WORLD_LOCAL_RANK", 0));
+    load(local_rank());
   } catch (const UsageError& e) {
     throw SharedError(kUsage, e.what());
   } catch (const DataError& e) {
     throw SharedError(kUsage, e.what());
   }
-  warm_up();
+  {
+    const TimelineSpan span("warm up");
+    workload_.warm_up();
+  }
   const std::optional<int> image = saved_state();
   if (!image) return;
   arrival_.newcomer = !read_image(*image, *state_, course_);
   arrival_.failure = true;
   ::close(*image);
-}
-
-/// Kernels are chosen and memory is taken in the first pass. It touches neither parameters nor what
-/// begin_step() sets.
-void ElasticTraining::warm_up() {
-  const TimelineSpan span("warm up");
-  const auto count = std::min<std::int64_t>(
-      {options_.batch, kWarmUp, static_cast<std::int64_t>(dataset_->size(Split::kTrain))});
-  std::vector<std::uint64_t> ids(static_cast<std::size_t>(count));
-  std::iota(ids.begin(), ids.end(), 0);
-  state_->model->draws() = {options_.seed, 0, ids};
-  const Batch batch = read_batch(*dataset_, Split::kTrain, ids, device_);
-  run_forward(*state_->model, batch).loss.backward();
-  for (const auto& [name, parameter] : state_->parameters) parameter.mutable_grad().reset();
 }
 
 void ElasticTraining::save_image(int file) const {
@@ -169,7 +153,7 @@ Outcome ElasticTraining::train_in(ElasticWorld& world) {
   const Gathering gathering = synchronise(world, arrival_, *state_, course_);
   record_->commit(state_->step, course_.committed_epoch);
   enter_report(team);
-  Training training({options_, *dataset_, device_, *state_, course_, *report_, *record_, *policy_,
+  Training training({options_, workload_, device_, *state_, course_, *report_, *record_, *policy_,
                      seconds_per_sample_},
                     team, world, gathering.nodes);
   if (!gathering.complete) training.resume();
@@ -179,7 +163,8 @@ Outcome ElasticTraining::train_in(ElasticWorld& world) {
     report_->start(*state_, device_.str(), threads);
   course_.begun = true;
   course_.ranks = gathering.ranks;
-  return training.run();
+  training.begin();
+  return workload_.train(training);
 }
 
 int ElasticTraining::run() {
@@ -188,7 +173,7 @@ int ElasticTraining::run() {
     try {
       prepare_to_join();
     } catch (const SharedError& e) {
-      fmt::print(stderr, "bellows-train: {}\n", e.what());
+      fmt::print(stderr, "{}: {}\n", options_.program, e.what());
       return e.code();
     }
   }
@@ -208,7 +193,7 @@ int ElasticTraining::run_in(ElasticWorld& world) {
       const Outcome outcome = train_in(world);
       if (outcome != Outcome::kChange) return leave(world, code_of(outcome));
     } catch (const SharedError& e) {
-      if (world.world().rank() == 0) fmt::print(stderr, "bellows-train: {}\n", e.what());
+      if (world.world().rank() == 0) fmt::print(stderr, "{}: {}\n", options_.program, e.what());
       return leave(world, e.code());
     } catch (const MpiError& e) {
       error = e;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The training from start to end, through all worlds: what is made once (data, model, state), what
-// is made anew in each world, and what happens between two.
+// The training from start to end, through all worlds: what is made once (state, report), what is
+// made anew in each world, and what happens between two.
 #pragma once
 
 #include <atomic>
@@ -9,29 +9,30 @@
 
 #include "mpi_elastic/elastic_world.h"
 #include "trainer/adaptation/policy.h"
-#include "trainer/dataset.h"
 #include "trainer/report.h"
 #include "trainer/sample_record.h"
 #include "trainer/state_transfer.h"
 #include "trainer/training.h"
+#include "trainer/workload.h"
 
 namespace bellows::trainer {
 
 class ElasticTraining {
  public:
-  explicit ElasticTraining(const Options& options);
+  /// Both must outlive it.
+  ElasticTraining(const Options& options, Workload& workload);
   ElasticTraining(const ElasticTraining&) = delete;
   ElasticTraining& operator=(const ElasticTraining&) = delete;
   ~ElasticTraining();
 
-  /// Trains, and gives the exit code. Throws MpiError and ElasticError when the world breaks and
-  /// cannot be changed, and other exceptions that the other ranks do not know of.
+  /// Trains, and gives the exit code; what it says goes to standard error. Throws MpiError and
+  /// ElasticError when the world breaks and cannot be changed, and other exceptions that the other
+  /// ranks do not know of.
   int run();
 
  private:
   void load(int local_rank);
   void prepare_to_join();
-  void warm_up();
   int run_in(ElasticWorld& world);  // in it and those that follow
   Outcome train_in(ElasticWorld& world);
   void enter_report(Team& team);
@@ -40,8 +41,8 @@ class ElasticTraining {
   void save_image(int file) const;
 
   const Options& options_;
+  Workload& workload_;
   torch::Device device_ = torch::kCPU;
-  std::unique_ptr<Dataset> dataset_;
   std::unique_ptr<TrainingState> state_;
   std::atomic<TrainingState*> loaded_ = nullptr;  // for save_image, on another thread
   Course course_;

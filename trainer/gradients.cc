@@ -35,13 +35,16 @@ class SumHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::Backe
  public:
   SumHook(c10::intrusive_ptr<c10d::Backend> backend,
           std::shared_ptr<std::function<void()>> complete,
-          std::shared_ptr<std::chrono::steady_clock::time_point> given)
+          std::shared_ptr<std::chrono::steady_clock::time_point> given,
+          std::shared_ptr<std::size_t> handed_over)
       : CppCommHookInterface(std::move(backend)),
         complete_(std::move(complete)),
-        given_(std::move(given)) {}
+        given_(std::move(given)),
+        handed_over_(std::move(handed_over)) {}
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
     std::vector<at::Tensor> tensors{bucket.getBufferRef()};
     *given_ = std::chrono::steady_clock::now();
+    ++*handed_over_;
     if (bucket.isLast() && *complete_) (*complete_)();
     if (Timeline::on()) {
       const CollectiveName name(fmt::format("bucket {}", bucket.getIndex()));
@@ -53,6 +56,7 @@ class SumHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::Backe
  private:
   std::shared_ptr<std::function<void()>> complete_;
   std::shared_ptr<std::chrono::steady_clock::time_point> given_;
+  std::shared_ptr<std::size_t> handed_over_;
 };
 
 }  // namespace
@@ -101,13 +105,15 @@ GradientReducer::GradientReducer(const NamedTensors& parameters,
   buckets_ = buckets.size();
   auto group = c10::make_intrusive<c10d::ProcessGroup>(backend->getRank(), backend->getSize());
   reducer_ = FixedReducer::make(parameters, std::move(buckets), std::move(group), bucket_bytes);
-  reducer_->register_comm_hook(std::make_unique<SumHook>(std::move(backend), complete_, given_));
+  reducer_->register_comm_hook(
+      std::make_unique<SumHook>(std::move(backend), complete_, given_, handed_over_));
 }
 
 GradientReducer::~GradientReducer() = default;
 
 void GradientReducer::prepare(std::function<void()> complete) {
   *complete_ = std::move(complete);
+  *handed_over_ = 0;
   reducer_->prepare_for_backward({});
 }
 

@@ -37,6 +37,9 @@ class GradientReducer {
   void prepare(std::function<void()> complete = {});
 
   std::size_t buckets() const { return buckets_; }
+  /// Whether all of them were handed over since prepare(): not where the loss of the pass does not
+  /// depend on some parameter.
+  bool complete() const { return *handed_over_ == buckets_; }
   /// When the last bucket of the last reduced backward pass was full. From there on its end only
   /// waits for the other ranks.
   std::chrono::steady_clock::time_point all_given() const { return *given_; }
@@ -44,6 +47,7 @@ class GradientReducer {
  private:
   class FixedReducer;
   std::size_t buckets_ = 0;
+  std::shared_ptr<std::size_t> handed_over_ = std::make_shared<std::size_t>();
   // The hook's, too.
   std::shared_ptr<std::function<void()>> complete_ = std::make_shared<std::function<void()>>();
   std::shared_ptr<std::chrono::steady_clock::time_point> given_ =

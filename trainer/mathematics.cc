@@ -38,18 +38,24 @@ bool Options::measures_noise() const { return measure_noise || counts_gain(lr_ru
 
 Texts Options::mathematics() const {
   Texts all{
-      {"model", model},           {"data", data.substr(0, data.find(':'))},
-      {"width", number(width)},   {"optimizer", optimizer},
-      {"lr", number(lr)},         {"lr-schedule", lr_schedule},
-      {"warmup", number(warmup)}, {"weight-decay", number(weight_decay)},
-      {"clip", number(clip)},     {"batch", number(batch)},
-      {"seed", number(seed)},     {"batch-rule", batch_rule},
+      {"model", model.substr(model.rfind('/') + 1)},
+      {"data", data.substr(0, data.find(':'))},
+      {"width", number(width)},
+      {"optimizer", optimizer},
+      {"lr", number(lr)},
+      {"lr-schedule", lr_schedule},
+      {"warmup", number(warmup)},
+      {"weight-decay", number(weight_decay)},
+      {"clip", number(clip)},
+      {"batch", number(batch)},
+      {"seed", number(seed)},
+      {"batch-rule", batch_rule},
       {"lr-rule", lr_rule},
   };
   adaptation(*this, all);
   if (logical_ranks > 0) all["logical-ranks"] = number(logical_ranks);
   if (precision != "single") all["precision"] = precision;
-  if (model != "resnet18") all["dropout"] = number(dropout);
+  if (model != "resnet18" && !is_script(model)) all["dropout"] = number(dropout);
   if (model == "resnet18") all["norm"] = norm;
   if (model == "transformer") {
     all["length"] = number(length);

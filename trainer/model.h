@@ -3,6 +3,9 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "trainer/dataset.h"
 #include "trainer/dropout.h"
@@ -11,13 +14,23 @@
 
 namespace bellows::trainer {
 
+using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
+
 class Model : public torch::nn::Module {
  public:
   /// `input` is {samples, SampleShape::input...}; gives logits {samples, classes}, or for tokens
   /// {samples, length, classes}.
   virtual torch::Tensor forward(torch::Tensor input) = 0;
+  /// The sum over the targets of what is to be minimised, for logits {targets, classes}: the
+  /// cross-entropy (natural logarithm) unless the network has a loss of its own.
+  virtual torch::Tensor loss(const torch::Tensor& logits, const torch::Tensor& targets);
+  /// What is trained, and what else belongs to the network's state, by name.
+  virtual NamedTensors trained() const;
+  virtual NamedTensors others() const;
+  /// Of inputs that are no tokens.
+  virtual at::ScalarType input_type() const { return parameters().front().scalar_type(); }
   /// What the random draws of the next forward are made from. Set before each training forward.
-  Draws& draws() { return *draws_; }
+  virtual void draw_for(Draws draws) { *draws_ = std::move(draws); }
 
  protected:
   Dropout make_dropout(double rate);
@@ -34,6 +47,8 @@ std::shared_ptr<Model> make_model(const Options& options, const SampleShape& sha
 std::shared_ptr<Model> make_mlp(const Options& options, const SampleShape& shape);
 std::shared_ptr<Model> make_cnn(const Options& options, const SampleShape& shape);
 std::shared_ptr<Model> make_resnet18(const Options& options, const SampleShape& shape);
+/// From the file that options.model names.
+std::shared_ptr<Model> make_script_model(const Options& options, const SampleShape& shape);
 std::shared_ptr<Model> make_transformer(const Options& options, const SampleShape& shape);
 
 }  // namespace bellows::trainer

@@ -8,9 +8,15 @@ HEADERS += trainer/adaptation/policy.h trainer/adaptation/throughput.h
 TRAINER_PLAIN := options dataset image_dataset idx fashion_mnist cifar10 hdf5_dataset text_dataset \
   sampler sample_record schedule signals mathematics \
   $(addprefix adaptation/,adaptation batch_rule goodput gradient_noise lr_rule profile rules shares throughput)
-TRAINER_TORCH := model mlp cnn resnet transformer dropout optimizer adaptation/gradient_norm mpi_backend gradients device team \
+TRAINER_TORCH := model mlp cnn resnet transformer script_model dropout optimizer adaptation/gradient_norm mpi_backend gradients device team \
   training_state flat_state saved_image state_transfer course batch passes logical_ranks evaluation snapshot step report decision_points \
-  training elastic_training
+  training elastic_training network_workload
+# For programs of others.
+TRAINER_TORCH += $(addprefix program/,elastic program_workload torch_optimizer)
+API_HEADERS += trainer/include/bellows/bellows.h
+DEVEL_LIBRARIES += $(call archives,trainer checkpoint)
+PKG_CONFIG_FILES += trainer/bellows.pc.in
+
 TORCH_OBJS += $(TRAINER_TORCH:%=$(O)/obj/trainer/%.o) $(O)/obj/trainer/bellows_train.o
 
 TRAINER_PLAIN_LIBS = $(HDF5_LIBS) $(BOOST_LIBS) $(ZLIB_LIBS) $(SPDLOG_LIBS) $(NLOPT_LIBS) -ldl

@@ -8,12 +8,11 @@
 #include <utility>
 #include <vector>
 
+#include "trainer/model.h"
 #include "trainer/options.h"
 #include "trainer/torch_headers.h"
 
 namespace bellows::trainer {
-
-using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 
 /// What an optimizer divides the elements of a gradient by: those of `divisor`; nothing where that
 /// is not defined.
@@ -45,6 +44,9 @@ class Optimizer {
 
  protected:
   explicit Optimizer(const NamedTensors& parameters);
+  void add(std::string name, torch::Tensor tensor) {
+    state_.emplace_back(std::move(name), std::move(tensor));
+  }
   /// A zero tensor for each parameter.
   std::vector<torch::Tensor> add_slot(const std::string& name);
   std::vector<torch::Tensor> gradients() const;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <boost/program_options.hpp>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -41,16 +42,19 @@ const std::vector<std::string> kDevices{"cpu", "cuda"};
 struct Table {
   po::options_description what{"What to train"};
   po::options_description how{"How to train"};
+  po::options_description optimizer{"The optimizer"};
   po::options_description adapt{"How batch and learning rate follow the allocation"};
   po::options_description limits{"When to stop (the first limit reached; default: --passes 5)"};
   po::options_description checkpoints{"Checkpoints"};
   po::options_description output{"Machine and output"};
+  po::options_description self{"This program"};
   std::string checkpoint_every;
   std::string micro_batch_bounds;
   std::string config;
 
   explicit Table(Options& o) {
-    what.add_options()("model", po::value(&o.model), "mlp, cnn, resnet18 or transformer")(
+    what.add_options()("model", po::value(&o.model),
+                       "mlp, cnn, resnet18 or transformer, or a file of torch.jit: FILE.pt")(
         "data", po::value(&o.data),
         "fashion-mnist[:DIR], cifar10[:DIR], hdf5:FILE or text:FILE (transformer)")(
         "dropout", po::value(&o.dropout)->default_value(o.dropout, "0.25"),
@@ -71,8 +75,6 @@ struct Table {
         "logical-ranks", po::value(&o.logical_ranks)->default_value(o.logical_ranks, "off"),
         "sum the gradients of this many parts of the batch in a fixed order: the same bits on any "
         "number of ranks, but slower")(
-        "optimizer", po::value(&o.optimizer)->default_value(o.optimizer), "sgd, adam or adamw")(
-        "lr", po::value(&o.lr)->default_value(o.lr, "sgd 0.05, adam 0.001"), "learning rate")(
         "lr-schedule", po::value(&o.lr_schedule)->default_value(o.lr_schedule),
         "constant, step, or to the limit of --passes or --steps: cosine (to zero), polynomial (to "
         "zero), one-cycle")("lr-step", po::value(&o.lr_step)->default_value(o.lr_step),
@@ -84,17 +86,20 @@ struct Table {
                                  "one-cycle: share of the steps in which the rate rises")(
         "warmup", po::value(&o.warmup)->default_value(o.warmup),
         "steps over which the learning rate rises to its value")(
+        "clip", po::value(&o.clip)->default_value(o.clip, "off"),
+        "largest norm of the gradient; longer ones are scaled down")(
+        "seed", po::value(&o.seed)->default_value(o.seed),
+        "of the initial parameters, the order of the data and all other draws");
+    optimizer.add_options()("optimizer", po::value(&o.optimizer)->default_value(o.optimizer),
+                            "sgd, adam or adamw")(
+        "lr", po::value(&o.lr)->default_value(o.lr, "sgd 0.05, adam 0.001"), "learning rate")(
         "momentum", po::value(&o.momentum)->default_value(o.momentum, "0.9"), "of sgd")(
         "nesterov", po::bool_switch(&o.nesterov), "Nesterov's form of momentum")(
         "beta1", po::value(&o.beta1)->default_value(o.beta1, "0.9"), "of adam and adamw")(
         "beta2", po::value(&o.beta2)->default_value(o.beta2, "0.999"), "of adam and adamw")(
         "epsilon", po::value(&o.epsilon)->default_value(o.epsilon, "1e-8"), "of adam and adamw")(
         "weight-decay", po::value(&o.weight_decay)->default_value(o.weight_decay, "0"),
-        "L2 penalty (sgd, adam) or decoupled decay (adamw)")(
-        "clip", po::value(&o.clip)->default_value(o.clip, "off"),
-        "largest norm of the gradient; longer ones are scaled down")(
-        "seed", po::value(&o.seed)->default_value(o.seed),
-        "of the initial parameters, the order of the data and all other draws");
+        "L2 penalty (sgd, adam) or decoupled decay (adamw)");
     adapt.add_options()(
         "batch-rule", po::value(&o.batch_rule)->default_value(o.batch_rule),
         "fixed, per-rank (ranks x --rank-batch), hybrid (--batch while each rank has "
@@ -153,15 +158,22 @@ struct Table {
         "log-every", po::value(&o.log_every)->default_value(o.log_every),
         "steps between lines of output and metrics")(
         "evaluate-every", po::value(&o.evaluate_every)->default_value(o.evaluate_every),
-        "passes between evaluations on the test data; 0: only at the end")(
-        "config", po::value(&config), "file with lines NAME = VALUE, # comments")(
+        "passes between evaluations on the test data; 0: only at the end");
+    self.add_options()("config", po::value(&config), "file with lines NAME = VALUE, # comments")(
         "help,h", po::bool_switch(&o.help), "show this")("version", po::bool_switch(&o.version),
                                                          "show the version");
   }
 
+  /// Of a training in a program of somebody's, which makes model, data and optimizer itself.
+  po::options_description of_programs() const {
+    po::options_description sum;
+    sum.add(how).add(adapt).add(limits).add(checkpoints).add(output);
+    return sum;
+  }
+
   po::options_description all() const {
     po::options_description sum;
-    sum.add(what).add(how).add(adapt).add(limits).add(checkpoints).add(output);
+    sum.add(what).add(optimizer).add(of_programs()).add(self);
     return sum;
   }
 };
@@ -245,26 +257,20 @@ void check_adaptation(const Options& o) {
       o.max_batch == 0 || (o.max_batch >= o.batch && o.max_batch <= kMany),
       fmt::format("--max-batch {}: must be at least --batch, which is {}", o.max_batch, o.batch));
   require(o.lr_rule != "legw" || o.warmup > 0, "--lr-rule legw: needs --warmup");
-  require(o.lr_rule != "adamscale" || o.optimizer != "sgd",
-          "--lr-rule adamscale: is for adam and adamw; use adascale with sgd");
-  require(o.lr_rule != "adascale" || o.optimizer == "sgd",
-          "--lr-rule adascale: is for sgd; use adamscale with adam and adamw");
 }
 
-void check(Options& o, const po::variables_map& given) {
+void check_network(Options& o, const po::variables_map& given) {
   require(!o.model.empty(),
           "--model is missing: use one of " + fmt::format("{}", fmt::join(model_names(), ", ")));
   require(!o.data.empty(),
           "--data is missing: use fashion-mnist[:DIR], cifar10[:DIR], hdf5:FILE "
           "or text:FILE");
-  require_name("model", o.model, model_names());
+  if (!is_script(o.model)) require_name("model", o.model, model_names());
   require_name("optimizer", o.optimizer, optimizer_names());
-  require_name("lr-schedule", o.lr_schedule, kSchedules);
   require_name("norm", o.norm, kNorms);
   require_name("precision", o.precision, kPrecisions);
-  require_name("device", o.device, kDevices);
   const bool text = o.data.starts_with("text");
-  require(text == (o.model == "transformer"),
+  require(is_script(o.model) || text == (o.model == "transformer"),
           "--model " + o.model + " --data " + o.data +
               ": the transformer reads text:FILE, the other models read images or vectors");
 
@@ -274,14 +280,8 @@ void check(Options& o, const po::variables_map& given) {
   require_range<std::int64_t>("length", o.length, 1, 1 << 20);
   require_range<std::int64_t>("layers", o.layers, 1, 1000);
   require_range<std::int64_t>("heads", o.heads, 1, 1000);
-  require_range<std::int64_t>("batch", o.batch, 1, kMany);
-  require_range<std::int64_t>("micro-batch", o.micro_batch, 0, kMany);
-  require_range<std::int64_t>("logical-ranks", o.logical_ranks, 0, 65536);
   if (given.count("lr") == 0 || given["lr"].defaulted()) o.lr = o.optimizer == "sgd" ? 0.05 : 0.001;
   require_positive("lr", o.lr);
-  require_range<std::int64_t>("lr-step", o.lr_step, 1, kMany);
-  require_positive("lr-gamma", o.lr_gamma);
-  require_range<std::int64_t>("warmup", o.warmup, 0, kMany);
   require_range("momentum", o.momentum, 0.0, 1.0);
   require(!o.nesterov || (o.optimizer == "sgd" && o.momentum > 0),
           "--nesterov: needs --optimizer sgd and a --momentum above 0");
@@ -289,6 +289,17 @@ void check(Options& o, const po::variables_map& given) {
   require_range("beta2", o.beta2, 0.0, 0.9999999);
   require_positive("epsilon", o.epsilon);
   require_range("weight-decay", o.weight_decay, 0.0, 1e6);
+}
+
+void check(Options& o, const po::variables_map& given) {
+  require_name("lr-schedule", o.lr_schedule, kSchedules);
+  require_name("device", o.device, kDevices);
+  require_range<std::int64_t>("batch", o.batch, 1, kMany);
+  require_range<std::int64_t>("micro-batch", o.micro_batch, 0, kMany);
+  require_range<std::int64_t>("logical-ranks", o.logical_ranks, 0, 65536);
+  require_range<std::int64_t>("lr-step", o.lr_step, 1, kMany);
+  require_positive("lr-gamma", o.lr_gamma);
+  require_range<std::int64_t>("warmup", o.warmup, 0, kMany);
   require(std::isfinite(o.clip) && o.clip >= 0, "--clip: must be a positive number");
 
   for (const char* limit : {"passes", "steps", "train-seconds"})
@@ -307,6 +318,7 @@ void check(Options& o, const po::variables_map& given) {
   require(o.lr_power >= 0 && o.lr_power <= 100, "--lr-power: must be from 0 to 100");
   require(o.lr_rise >= 0 && o.lr_rise <= 1, "--lr-rise: must be from 0 to 1");
   check_adaptation(o);
+  if (!o.optimizer.empty()) check_optimizer(o);
 
   require_range("keep", o.keep, 1, 1000000);
   require_range("requeue-code", o.requeue_code, 1, 125);
@@ -321,6 +333,11 @@ void check(Options& o, const po::variables_map& given) {
   require_range<std::int64_t>("evaluate-every", o.evaluate_every, 0, kMany);
 }
 
+void finish(Options& o, const Table& table) {
+  parse_checkpoint_every(table.checkpoint_every, o);
+  parse_micro_batch_bounds(table.micro_batch_bounds, o);
+}
+
 // PyTorch's users type --epochs.
 std::pair<std::string, std::string> alias(const std::string& argument) {
   if (argument == "--epochs") return {"passes", ""};
@@ -328,9 +345,33 @@ std::pair<std::string, std::string> alias(const std::string& argument) {
   return {};
 }
 
+std::vector<std::string> arguments(int argc, const char* const* argv) {
+  std::vector<std::string> all;
+  for (int i = 1; i < argc; ++i) {
+    const auto [name, value] = alias(argv[i]);
+    all.push_back(name.empty() ? argv[i] : "--" + name + (value.empty() ? "" : "=" + value));
+  }
+  return all;
+}
+
+// Abbreviations would change their meaning when options are added.
+constexpr int kStyle =
+    po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
+
 std::string with_dashes(std::string name) { return name.starts_with("-") ? name : "--" + name; }
 
 }  // namespace
+
+void check_optimizer(const Options& o) {
+  const bool adam = o.optimizer.starts_with("adam");
+  require(o.lr_rule != "adamscale" || adam,
+          "--lr-rule adamscale: is for adam and adamw; use adascale with sgd");
+  require(o.lr_rule != "adascale" || o.optimizer == "sgd",
+          "--lr-rule adascale: is for sgd; use adamscale with adam and adamw");
+  require(!o.measures_noise() || adam || o.optimizer == "sgd",
+          "gradient noise cannot be measured with " + o.optimizer +
+              ": use sgd, adam or adamw with --measure-noise, --batch-rule adaptive and --policy");
+}
 
 Options parse_options(int argc, const char* const* argv) {
   Options o;
@@ -338,18 +379,13 @@ Options parse_options(int argc, const char* const* argv) {
   po::variables_map given;
   std::string where;
   try {
-    // Abbreviations would change their meaning when options are added.
-    using po::command_line_style::allow_guessing;
-    const int style = po::command_line_style::default_style & ~allow_guessing;
     const po::positional_options_description none;
     const auto all = table.all();
-    std::vector<std::string> arguments;
-    for (int i = 1; i < argc; ++i) {
-      const auto [name, value] = alias(argv[i]);
-      arguments.push_back(name.empty() ? argv[i]
-                                       : "--" + name + (value.empty() ? "" : "=" + value));
-    }
-    po::store(po::command_line_parser(arguments).options(all).positional(none).style(style).run(),
+    po::store(po::command_line_parser(arguments(argc, argv))
+                  .options(all)
+                  .positional(none)
+                  .style(kStyle)
+                  .run(),
               given);
     if (given.count("config") != 0) {
       where = given["config"].as<std::string>() + ": ";
@@ -369,10 +405,57 @@ Options parse_options(int argc, const char* const* argv) {
     throw UsageError(where + e.what());
   }
   if (o.help || o.version) return o;
-  parse_checkpoint_every(table.checkpoint_every, o);
-  parse_micro_batch_bounds(table.micro_batch_bounds, o);
+  finish(o, table);
+  check_network(o, given);
   check(o, given);
   return o;
+}
+
+Options take_program_options(int& argc, char** argv, const Options& defaults) {
+  Options o = defaults;
+  Table table(o);
+  po::options_description help;
+  help.add_options()("bellows-help", po::bool_switch(&o.help), "");
+  po::variables_map given;
+  int kept = 1;
+  try {
+    const auto known = table.of_programs().add(help);
+    const int last =
+        static_cast<int>(std::find_if(argv + 1, argv + argc,
+                                      [](const char* a) { return std::strcmp(a, "--") == 0; }) -
+                         argv);
+    const auto parsed = po::command_line_parser(arguments(last, argv))
+                            .options(known)
+                            .style(kStyle)
+                            .allow_unregistered()
+                            .run();
+    po::store(parsed, given);
+    po::notify(given);
+    int at = 1;
+    for (const auto& option : parsed.options) {
+      const auto tokens = static_cast<int>(option.original_tokens.size());
+      const bool ours = !option.unregistered && option.position_key < 0;
+      for (int i = 0; i < tokens; ++i, ++at)
+        if (!ours) argv[kept++] = argv[at];
+    }
+    for (int i = last + 1; i < argc; ++i) argv[kept++] = argv[i];
+  } catch (const po::error& e) {
+    throw UsageError(e.what());
+  }
+  argv[argc = kept] = nullptr;
+  if (o.help) return o;
+  finish(o, table);
+  require(o.logical_ranks == 0, "--logical-ranks: is for bellows-train's own networks");
+  check(o, given);
+  return o;
+}
+
+std::string program_help_text() {
+  Options o;
+  const Table table(o);
+  std::ostringstream out;
+  out << table.of_programs();
+  return out.str();
 }
 
 std::string help_text() {
@@ -381,8 +464,8 @@ std::string help_text() {
   std::ostringstream out;
   out << "usage: bellows-run [-n RANKS] bellows-train --model NAME --data SPEC [OPTION...]\n"
          "Trains a network on all ranks together. See bellows-train(1).\n\n";
-  for (const auto* group :
-       {&table.what, &table.how, &table.adapt, &table.limits, &table.checkpoints, &table.output})
+  for (const auto* group : {&table.what, &table.how, &table.optimizer, &table.adapt, &table.limits,
+                            &table.checkpoints, &table.output, &table.self})
     out << *group << "\n";
   out << "exit codes: 0 done, 1 failure, 2 wrong options or data, 3 stopped by a signal without\n"
          "a checkpoint, 85 (--requeue-code) stopped by a signal after a checkpoint\n";

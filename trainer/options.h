@@ -10,6 +10,8 @@
 namespace bellows::trainer {
 
 struct Options {
+  std::string program = "bellows-train";  // what its messages begin with
+
   // What to train.
   std::string model;
   std::string data;
@@ -96,12 +98,25 @@ struct Options {
   bool adapts() const { return batch_rule == "adaptive" || !policy.empty(); }
 };
 
+/// Whether --model names a file with a network that was exported from Python.
+inline bool is_script(const std::string& model) { return model.ends_with(".pt"); }
+
 /// Names that --model, --optimizer, ... accept; also used by the factories.
 const std::vector<std::string>& model_names();
 const std::vector<std::string>& optimizer_names();
 
 /// Parses and checks a command line. Throws UsageError naming the option and what is allowed.
 Options parse_options(int argc, const char* const* argv);
+
+/// For a program that brings its own model, data and optimizer: takes the options that it can have
+/// out of the arguments before a lone "--" (which goes as well) and leaves the others in their
+/// order. `defaults` are what the program says. options.optimizer is to be filled in, and
+/// check_optimizer() called, when it is known. Throws UsageError.
+Options take_program_options(int& argc, char** argv, const Options& defaults);
+/// Whether the rules suit options.optimizer. Throws UsageError.
+void check_optimizer(const Options& options);
+/// What --bellows-help of such a program shows.
+std::string program_help_text();
 
 /// The text of --help.
 std::string help_text();

@@ -63,6 +63,7 @@ Report::Report(const Options& options, const Dataset& dataset, Course& course)
     : options_(options),
       course_(course),
       tokens_(dataset.shape().tokens),
+      classifies_(dataset.shape().classes > 0),
       pass_samples_(dataset.size(Split::kTrain)) {}
 
 void Report::enter(int ranks) {
@@ -98,7 +99,7 @@ void Report::warning(const std::string& text) {
   if (line_open_) fmt::print("\n");
   line_open_ = false;
   std::fflush(stdout);
-  fmt::print(stderr, "bellows-train: {}\n", text);
+  fmt::print(stderr, "{}: {}\n", options_.program, text);
   metric("warning", {{"text", text}});
 }
 
@@ -116,8 +117,9 @@ void Report::metric(const char* event, boost::json::object fields) {
 }
 
 std::string Report::quality(const Sums& sums) const {
-  if (tokens_) return fmt::format("perplexity {:.3f}", std::exp(sums.mean_loss()));
-  return fmt::format("accuracy {:.4f}", sums.accuracy());
+  if (tokens_) return fmt::format("  perplexity {:.3f}", std::exp(sums.mean_loss()));
+  if (std::isnan(sums.correct)) return "";
+  return fmt::format("  accuracy {:.4f}", sums.accuracy());
 }
 
 double Report::done(const TrainingState& state) const {
@@ -169,7 +171,7 @@ void Report::start(const TrainingState& state, const std::string& device, int th
   boost::json::object options;
   for (const auto& [name, value] : options_.mathematics()) options[name] = value;
   metric("start", {{"version", kMetricsVersion},
-                   {"program", "bellows-train"},
+                   {"program", options_.program},
                    {"ranks", ranks_},
                    {"threads", threads},
                    {"parameters", size},
@@ -275,9 +277,9 @@ void Report::step(const TrainingState& state, const StepResult& result) {
   if (redraw || !terminal_) {
     const std::string limit = options_.passes > 0 ? fmt::format("/{}", options_.passes) : "";
     const std::string text = fmt::format(
-        "pass {}{}  step {}  {:3.0f}%  {:.0f} samples/s  loss {:.4f}  {}  ranks {}{}  ETA {}", pass,
-        limit, state.step, 100 * done(state), speed, interval_.mean_loss(), quality(interval_),
-        ranks_, adaptation(state, result), eta(state));
+        "pass {}{}  step {}  {:3.0f}%  {:.0f} samples/s  loss {:.4f}{}  ranks {}{}  ETA {}", pass,
+        limit, state.step, 100 * done(state), speed, interval_.mean_loss(),
+        classifies_ ? quality(interval_) : "", ranks_, adaptation(state, result), eta(state));
     shown_ = Clock::now();
     if (terminal_) {
       fmt::print("\r\033[K{}", text);
@@ -297,7 +299,6 @@ void Report::step(const TrainingState& state, const StepResult& result) {
                              {"pass", pass},
                              {"sample", state.samples},
                              {"loss", interval_.mean_loss()},
-                             {"accuracy", interval_.accuracy()},
                              {"lr", result.rate},
                              {"scale", result.scale},
                              {"gain", result.gain},
@@ -309,6 +310,7 @@ void Report::step(const TrainingState& state, const StepResult& result) {
                              {"batch", state.adaptation.batch},
                              {"mean_batch", static_cast<double>(interval_samples_) / steps},
                              {"ranks", ranks_}};
+  if (classifies_) fields["accuracy"] = interval_.accuracy();
   if (options_.measures_noise()) fields["noise_scale"] = noise_of(state, options_);
   metric("step", std::move(fields));
   interval_seconds_ = 0;
@@ -334,7 +336,7 @@ void Report::straggler(const TrainingState& state, int rank, const std::string& 
 void Report::evaluation(const TrainingState& state, const Sums& sums, double seconds) {
   pause_over();
   if (ranks_ == 0) return;
-  line(fmt::format("test after {} passes, {} steps: loss {:.4f}  {}", state.sampler.position().pass,
+  line(fmt::format("test after {} passes, {} steps: loss {:.4f}{}", state.sampler.position().pass,
                    state.step, sums.mean_loss(), quality(sums)));
   metric("evaluation", {{"step", state.step},
                         {"pass", state.sampler.position().pass},
@@ -376,9 +378,16 @@ void Report::end(const TrainingState& state, const Sums& test, const std::string
     line("stopped: " + tail);
     return;
   }
-  const std::string measure = tokens_ ? fmt::format("perplexity={:.3f}", std::exp(test.mean_loss()))
-                                      : fmt::format("accuracy={:.4f}", test.accuracy());
-  line(fmt::format("result: {} loss={:.4f} {}", measure, test.mean_loss(), tail));
+  if (test.targets == 0) {
+    line("result: " + tail);
+    return;
+  }
+  std::string measure;
+  if (tokens_)
+    measure = fmt::format("perplexity={:.3f} ", std::exp(test.mean_loss()));
+  else if (!std::isnan(test.correct))
+    measure = fmt::format("accuracy={:.4f} ", test.accuracy());
+  line(fmt::format("result: {}loss={:.4f} {}", measure, test.mean_loss(), tail));
 }
 
 }  // namespace bellows::trainer

@@ -77,6 +77,7 @@ class Report {
   Course& course_;
   int ranks_ = 0;
   bool tokens_;
+  bool classifies_;  // whether it is counted how many samples are right
   std::uint64_t pass_samples_;
   bool terminal_ = false;
   bool line_open_ = false;

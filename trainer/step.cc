@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <span>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -114,36 +115,50 @@ void Stepper::note_samples(Range batch) {
                  state_.sampler.samples(own)});
 }
 
-Sums Stepper::reduce(Range batch, std::vector<double>& words, double& squares) {
+void Stepper::begin_passes() {
   state_.begin_step();
   reset_gradients(state_);
+  const Range batch = in_hand_->batch;
   const Range own = share_of(team_.rank(), batch);
   // A rank without samples takes part with zero gradients: those of any sample, weighted by zero.
   const bool idle = own.size() == 0;
   const auto targets =
       static_cast<double>(batch.size()) * static_cast<double>(context_.dataset.shape().targets());
-  std::optional<Pending> counters;
-  torch::Tensor all;
-  std::optional<Pending> norms;
-  run_passes(context_, state_.sampler.samples(idle ? Range{batch.begin, batch.begin + 1} : own),
-             micro_batch_for(own), idle ? 0 : 1 / targets, [&](const Sums& sums) {
-               const Sums counted = idle ? Sums{} : sums;
-               words.insert(words.end(), {counted.loss, counted.correct, counted.targets});
-               all = torch::tensor(words, torch::kFloat64);
-               counters.emplace(team_.sum(all));
-               reducer_->prepare([&] {
-                 if (state_.norms && state_.norms->active())
-                   norms.emplace(team_.sum(torch::tensor({state_.norms->sum()}, torch::kFloat64)));
-               });
-             });
+  in_hand_->passes.emplace(
+      state_, context_.clock,
+      state_.sampler.samples(idle ? Range{batch.begin, batch.begin + 1} : own),
+      micro_batch_for(own), idle ? 0 : 1 / targets, [this, idle](const Sums& sums) {
+        const Sums counted = idle ? Sums{} : sums;
+        std::vector<double>& words = in_hand_->words;
+        words.insert(words.end(), {counted.loss, counted.correct, counted.targets});
+        in_hand_->counters.emplace(team_.sum(torch::tensor(words, torch::kFloat64)));
+        reducer_->prepare([this] {
+          if (state_.norms && state_.norms->active())
+            in_hand_->norms.emplace(
+                team_.sum(torch::tensor({state_.norms->sum()}, torch::kFloat64)));
+        });
+      });
+}
+
+void Stepper::reduce() {
+  InHand& now = *in_hand_;
+  if (!reducer_->complete()) {
+    for (const auto& [name, parameter] : state_.parameters)
+      if (!parameter.grad().defined())
+        throw std::logic_error(fmt::format(
+            "no gradient for {}: each parameter has to take part in each loss; one that does not "
+            "shall require no gradient",
+            name));
+    throw std::logic_error("the gradients of a pass are not complete");
+  }
   context_.clock.lap(StepClock::kBackward, reducer_->all_given());
-  counters->wait();
+  const torch::Tensor all = now.counters->wait();
   context_.clock.lap(StepClock::kCommunication);
-  if (norms) squares = norms->wait().item<double>();
+  if (now.norms) now.squares = now.norms->wait().item<double>();
   const auto* word = all.const_data_ptr<double>();
-  const std::size_t extra = words.size() - 3;
-  words.assign(word, word + extra);
-  return {word[extra], word[extra + 1], word[extra + 2]};
+  const std::size_t extra = now.words.size() - 3;
+  now.words.assign(word, word + extra);
+  now.sums = {word[extra], word[extra + 1], word[extra + 2]};
 }
 
 bool Stepper::measures_after(std::int64_t steps) const {
@@ -179,7 +194,8 @@ std::optional<MicroGradients> Stepper::measure(Range batch, double squares) {
 }
 
 // What a step costs is known once the first steps by a plan are made (memory, kernels).
-void Stepper::take_times(Range batch, Clock::time_point start) {
+void Stepper::take_times(const InHand& step) {
+  const Range batch = step.batch;
   constexpr std::int64_t kSettling = 2;
   const auto seconds = [](auto time) { return std::chrono::duration<double>(time).count(); };
   timed_ = ++settled_ > kSettling && !logical_ &&
@@ -187,12 +203,12 @@ void Stepper::take_times(Range batch, Clock::time_point start) {
   seconds_per_sample_ = 0;
   if (!timed_) return;
   const std::uint64_t own = share_of(team_.rank(), batch).size();
-  const double given = seconds(reducer_->all_given() - start);
+  const double given = seconds(reducer_->all_given() - step.start);
   if (own > 0) seconds_per_sample_ = given / static_cast<double>(own);
   const auto passes = static_cast<double>(plan_.accumulation + 1);
   const double compute = given / passes;
   times_ = {nodes_, team_.size(), static_cast<double>(plan_.micro_batch), compute,
-            seconds(Clock::now() - start) - compute * (passes - 1)};
+            seconds(Clock::now() - step.start) - compute * (passes - 1)};
 }
 
 void Stepper::apply(const Choice& choice) {
@@ -216,12 +232,8 @@ void Stepper::update(Range batch, const AdaptedStep& adapted, StepResult& result
   course_.committed_epoch = world_.epoch();
 }
 
-StepResult Stepper::step(unsigned control, const Choice& choice, bool stop_signal) {
-  const Options& options = context_.options;
-  const Clock::time_point start = Clock::now();
-  const Range batch = state_.sampler.next(static_cast<std::uint64_t>(plan_.batch));
-  note_samples(batch);
-  context_.clock.begin();
+std::vector<double> Stepper::words_of(unsigned control, const Choice& choice,
+                                      bool stop_signal) const {
   const std::size_t ranks = shares_ ? static_cast<std::size_t>(team_.size()) : 0;
   std::vector<double> words(kWords + ranks, 0);
   if (shares_) words[kWords + static_cast<std::size_t>(team_.rank())] = seconds_per_sample_;
@@ -234,12 +246,38 @@ StepResult Stepper::step(unsigned control, const Choice& choice, bool stop_signa
   }
   words[kAccumulate] = times_.accumulate_seconds / team_.size();
   words[kOptimize] = times_.optimize_seconds / team_.size();
+  return words;
+}
+
+StepResult Stepper::step(unsigned control, const Choice& choice, bool stop_signal) {
+  begin(control, choice, stop_signal);
+  if (in_hand_->passes) run_passes(context_, *in_hand_->passes);
+  return finish();
+}
+
+void Stepper::begin(unsigned control, const Choice& choice, bool stop_signal) {
+  in_hand_.emplace();
+  in_hand_->start = Clock::now();
+  in_hand_->batch = state_.sampler.next(static_cast<std::uint64_t>(plan_.batch));
+  in_hand_->words = words_of(control, choice, stop_signal);
+  note_samples(in_hand_->batch);
+  context_.clock.begin();
   if (state_.norms) state_.norms->set_active(measures_after(state_.step));
+  if (!logical_) begin_passes();
+}
+
+StepResult Stepper::finish() {
+  const Options& options = context_.options;
+  InHand& now = *in_hand_;
+  if (logical_)
+    now.sums = logical_->step(now.batch, plan_.micro_batch, now.words, now.squares);
+  else
+    reduce();
+  const Range batch = now.batch;
+  const std::vector<double>& words = now.words;
+  const std::optional<MicroGradients> measured = measure(batch, now.squares);
   StepResult result;
-  double squares = 0;
-  result.sums = logical_ ? logical_->step(batch, plan_.micro_batch, words, squares)
-                         : reduce(batch, words, squares);
-  const std::optional<MicroGradients> measured = measure(batch, squares);
+  result.sums = now.sums;
   result.stop = words[kStop] > 0;
   result.control = static_cast<unsigned>(words[kControl]);
   if (options.clip > 0) result.gradient_norm = clip_gradients(state_.parameters, options.clip);
@@ -260,7 +298,7 @@ StepResult Stepper::step(unsigned control, const Choice& choice, bool stop_signa
   update(batch, adapted, result);
   first_factor_ = 0;
   const bool was_timed = timed_;
-  take_times(batch, start);
+  take_times(now);
   // The times are those of the step before.
   if (shares_ && was_timed &&
       shares_->add(std::span(words).subspan(kWords), static_cast<std::uint64_t>(plan_.batch)))
@@ -270,6 +308,7 @@ StepResult Stepper::step(unsigned control, const Choice& choice, bool stop_signa
   record_.commit(state_.step, course_.committed_epoch);
   context_.clock.lap(StepClock::kUpdate);
   result.parts = context_.clock.seconds();
+  in_hand_.reset();
   if (Timeline::on())
     Timeline::add(fmt::format("step {}", state_.step), context_.clock.begun(),
                   StepClock::Clock::now());

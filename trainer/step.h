@@ -58,26 +58,49 @@ class Stepper {
   /// update is made when all reductions of the step have completed here, so each other rank has
   /// given its share to all of them: after a failure ranks are one step apart at most.
   StepResult step(unsigned control, const Choice& choice, bool stop_signal);
+
+  /// The same for who runs the passes elsewhere: begin(), the passes until they are over, finish().
+  void begin(unsigned control, const Choice& choice, bool stop_signal);
+  /// Null where no step is in hand.
+  Passes* passes() { return in_hand_ ? &*in_hand_->passes : nullptr; }
+  /// Collective.
+  StepResult finish();
+
   /// Null where the speeds of the ranks are not measured.
   const Shares* shares() const { return shares_ ? &*shares_ : nullptr; }
 
  private:
   using Clock = std::chrono::steady_clock;
+  /// The step between begin() and finish().
+  struct InHand {
+    Clock::time_point start{};
+    Range batch;
+    std::vector<double> words;  // of this rank, then of all
+    std::optional<Passes> passes;
+    std::optional<Pending> counters;
+    std::optional<Pending> norms;
+    Sums sums;           // over all ranks
+    double squares = 0;  // likewise, of the passes' norms
+  };
   BatchPlan plan_for(const Choice& choice) const;
   Range share_of(int rank, Range batch) const;
   std::int64_t micro_batch_for(Range own) const;
   double count_all_passes(Range batch) const;
   void note_samples(Range batch);
-  /// Forward and backward passes of this rank's share, with the sum over the ranks. Starts the sum
-  /// of the counters between the last two passes, so that it costs no time of its own.
-  Sums reduce(Range batch, std::vector<double>& words, double& squares);
+  /// What is summed over the ranks beside gradients and counters.
+  std::vector<double> words_of(unsigned control, const Choice& choice, bool stop_signal) const;
+  /// This rank's share of the batch. Starts the sum of the counters between the last two passes, so
+  /// that it costs no time of its own.
+  void begin_passes();
+  /// Waits for the sums over the ranks.
+  void reduce();
   /// What the passes of all ranks say of gradient noise, if anything; `squares` is summed over
   /// them.
   std::optional<MicroGradients> measure(Range batch, double squares);
   /// Whether gradient noise is measured in the step after `steps`.
   bool measures_after(std::int64_t steps) const;
   /// Of this rank, for the step that is done.
-  void take_times(Range batch, Clock::time_point start);
+  void take_times(const InHand& step);
   void apply(const Choice& choice);
   void update(Range batch, const AdaptedStep& adapted, StepResult& result);
 
@@ -100,6 +123,7 @@ class Stepper {
   double seconds_per_sample_ = 0;           // of the last step on this rank; 0: does not count
   std::optional<GradientReducer> reducer_;  // one of the two
   std::optional<LogicalRanks> logical_;
+  std::optional<InHand> in_hand_;
 };
 
 }  // namespace bellows::trainer

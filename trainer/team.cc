@@ -115,6 +115,12 @@ void together(Team& team, const std::function<void()>& work) {
   throw SharedError(failed->front() - '0', where + failed->substr(1));
 }
 
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
 int fair_threads(Team& team) {
   // Host name and the set of cores, as bytes.
   cpu_set_t own;

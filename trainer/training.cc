@@ -2,17 +2,14 @@
 #include "trainer/training.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <string>
 
 #include "mpi_elastic/timeline.h"
 #include "trainer/adaptation/batch_rule.h"
 #include "trainer/errors.h"
-#include "trainer/evaluation.h"
 #include "trainer/signals.h"
 #include "trainer/snapshot.h"
 
@@ -36,8 +33,7 @@ bool all_finite(const NamedTensors& tensors) {
 
 Training::Training(const Job& job, Team& team, ElasticWorld& world, int nodes)
     : options_(job.options),
-      dataset_(job.dataset),
-      device_(job.device),
+      workload_(job.workload),
       state_(job.state),
       course_(job.course),
       report_(job.report),
@@ -46,7 +42,8 @@ Training::Training(const Job& job, Team& team, ElasticWorld& world, int nodes)
       world_(world),
       policy_(job.policy),
       nodes_(nodes),
-      seconds_per_sample_(job.seconds_per_sample) {
+      seconds_per_sample_(job.seconds_per_sample),
+      context_{options_, workload_.dataset(), job.device, state_, clock_} {
   if (team.rank() == 0 && !options_.checkpoint_dir.empty())
     store_.emplace(options_.checkpoint_dir, checkpoint::Store::Options{options_.keep});
 }
@@ -133,11 +130,15 @@ void Training::evaluate_now() {
   if (course_.evaluated_step == state_.step) return;
   const TimelineSpan span("evaluation");
   const auto start = Clock::now();
-  const Sums test = evaluate(state_, dataset_, device_, team_);
+  if (const std::optional<Sums> test = workload_.evaluate(team_))
+    evaluated(*test, seconds_since(start));
+}
+
+void Training::evaluated(const Sums& test, double seconds) {
   {
     const ElasticWorld::Update update(world_);
     course_.test = test;
-    course_.evaluation_seconds = seconds_since(start);
+    course_.evaluation_seconds = seconds;
     course_.evaluated_step = state_.step;
   }
   tell_evaluation();
@@ -207,17 +208,33 @@ Outcome Training::stop() {
   return saved ? Outcome::kStopped : Outcome::kStoppedUnsaved;
 }
 
-void Training::step(Stepper& stepper, DecisionPoints& decisions) {
-  const Choice choice = team_.rank() == 0 ? decisions.next() : Choice{};
-  const StepResult result = stepper.step(decide(), choice, stop_signal() != 0);
-  decisions.count(result);
+bool Training::interrupted() const { return course_.stopping || (control_ & kChange) != 0; }
+
+std::optional<Outcome> Training::before_step() {
+  if (course_.stopping) return stop();
+  if ((control_ & kChange) != 0 && !reached_limit()) return Outcome::kChange;
+  settle();
+  if (reached_limit()) return finish();
+  return std::nullopt;
+}
+
+void Training::begin_step() {
+  const Choice choice = team_.rank() == 0 ? decisions_->next() : Choice{};
+  stepper_->begin(decide(), choice, stop_signal() != 0);
+  in_step_ = true;
+}
+
+void Training::end_step() {
+  const StepResult result = stepper_->finish();
+  in_step_ = false;
+  decisions_->count(result);
   reports_are_out();
   if (!std::isfinite(result.sums.loss))
     throw SharedError(kFailure, fmt::format("the loss of step {} is {}: try a smaller --lr, or "
                                             "--clip; no checkpoint was made of it",
                                             state_.step, result.sums.loss));
   report_.step(state_, result);
-  look_for_stragglers(stepper);
+  look_for_stragglers();
   control_ = result.control;
   course_.stopping = course_.stopping || result.stop;
   course_.ending = course_.ending || (result.control & kEnd) != 0;
@@ -227,17 +244,15 @@ void Training::step(Stepper& stepper, DecisionPoints& decisions) {
 /// Of all ranks, as earlier worlds have found them; collective.
 std::vector<double> Training::known_speeds() {
   if (!times_ranks(options_)) return {};
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  hosts_ = team_.gather(name.data());
+  hosts_ = team_.gather(host_name());
   std::vector<double> all(static_cast<std::size_t>(team_.size()), 0);
   all[static_cast<std::size_t>(team_.rank())] = seconds_per_sample_;
   return team_.sum(all);
 }
 
-void Training::look_for_stragglers(const Stepper& stepper) {
-  if (stepper.shares() == nullptr) return;
-  const Shares& shares = *stepper.shares();
+void Training::look_for_stragglers() {
+  if (stepper_->shares() == nullptr) return;
+  const Shares& shares = *stepper_->shares();
   const double own = shares.seconds()[static_cast<std::size_t>(team_.rank())];
   if (own > 0) seconds_per_sample_ = own;
   const int found = shares.straggler();
@@ -247,7 +262,7 @@ void Training::look_for_stragglers(const Stepper& stepper) {
   if (options_.drop_stragglers && team_.rank() == 0) world_.ask_to_leave(found);
 }
 
-void Training::do_what_is_due() {
+void Training::settle() {
   if (course_.settled_step == state_.step) return;
   if (evaluation_due()) evaluate_now();
   if (checkpoint_due()) save();
@@ -261,22 +276,12 @@ void Training::tell_progress(const StepResult& result) {
                  static_cast<std::int64_t>(result.samples), result.rate});
 }
 
-Outcome Training::run() {
-  StepClock clock;
-  const PassContext context{options_, dataset_, device_, state_, clock};
-  DecisionPoints decisions(context, policy_, report_, team_, world_, nodes_);
-  const Choice choice = decisions.begin();
-  Stepper stepper(context, team_, world_, course_, record_, choice, nodes_, known_speeds());
-  state_.model->train();
+void Training::begin() {
+  decisions_.emplace(context_, policy_, report_, team_, world_, nodes_);
+  const Choice choice = decisions_->begin();
+  stepper_.emplace(context_, team_, world_, course_, record_, choice, nodes_, known_speeds());
   report_.world_begins();
   tell_evaluation();
-  while (true) {
-    if (course_.stopping) return stop();
-    do_what_is_due();
-    if (reached_limit()) return finish();
-    step(stepper, decisions);
-    if ((control_ & kChange) != 0 && !course_.stopping && !reached_limit()) return Outcome::kChange;
-  }
 }
 
 }  // namespace bellows::trainer

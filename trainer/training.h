@@ -11,13 +11,14 @@
 #include "trainer/decision_points.h"
 #include "trainer/report.h"
 #include "trainer/step.h"
+#include "trainer/workload.h"
 
 namespace bellows::trainer {
 
 /// What outlives worlds.
 struct Job {
   const Options& options;
-  const Dataset& dataset;
+  Workload& workload;
   torch::Device device;
   TrainingState& state;
   Course& course;
@@ -25,13 +26,6 @@ struct Job {
   SampleRecord& record;
   Policy& policy;
   double& seconds_per_sample;  // of this process, where it is measured; 0: not yet
-};
-
-enum class Outcome {
-  kFinished,        // a limit is reached
-  kStopped,         // a signal came; checkpoint written
-  kStoppedUnsaved,  // a signal came; no --checkpoint-dir, or writing failed
-  kChange,          // the world is to be changed
 };
 
 /// All methods are collective and throw MpiError when the world breaks: the state is then that of a
@@ -44,32 +38,52 @@ class Training {
   /// When no rank has the state: takes that of the checkpoint that --resume asks for, or the fresh
   /// one, on all ranks. Throws SharedError.
   void resume();
-  /// Trains until a limit, a signal or a change. Throws SharedError when the loss is no longer a
-  /// number.
-  Outcome run();
+  /// Once, before the first step in this world.
+  void begin();
+  /// Before each step: does what is due, and says if there is to be none.
+  std::optional<Outcome> before_step();
+  void begin_step();
+  /// What the passes are run with, and how far they are: null where there is nothing left to do
+  /// before end_step().
+  const PassContext& context() const { return context_; }
+  Passes* passes() { return stepper_->passes(); }
+  /// Throws SharedError when the loss is no longer a number.
+  void end_step();
+  bool in_step() const { return in_step_; }
+  /// A signal has come, or the world is to be changed: before_step() would say so.
+  bool interrupted() const;
+  bool reached_limit() const;
+  /// What is due after the step that was made: evaluations, checkpoints. Once for each step.
+  void settle();
+  /// The end of a training that has reached a limit.
+  Outcome finish();
+  /// What an evaluation has found, as sums over all ranks; it took so many seconds.
+  void evaluated(const Sums& test, double seconds);
+
+  /// What was no training ends here: the time of the next step counts from now.
+  void pause_over() { report_.pause_over(); }
+
+  Team& team() { return team_; }
+  const TrainingState& state() const { return state_; }
+  const Course& course() const { return course_; }
 
  private:
-  bool reached_limit() const;
   bool evaluation_due() const;
   bool checkpoint_due() const;
   unsigned decide() const;
-  void step(Stepper& stepper, DecisionPoints& decisions);
   std::vector<double> known_speeds();
-  void look_for_stragglers(const Stepper& stepper);
-  void do_what_is_due();
+  void look_for_stragglers();
   void evaluate_now();
   void tell_evaluation();
   void reports_are_out();
   bool save();
   void close(const char* reason);
-  Outcome finish();
   Outcome stop();
   void read_checkpoint(std::string& from);
   void tell_progress(const StepResult& result);
 
   const Options& options_;
-  const Dataset& dataset_;
-  torch::Device device_;
+  Workload& workload_;
   TrainingState& state_;
   Course& course_;
   Report& report_;
@@ -84,6 +98,11 @@ class Training {
   std::optional<checkpoint::Store> store_;  // rank 0
   unsigned control_ = kGoOn;                // of the last step
   std::chrono::steady_clock::time_point told_{};
+  StepClock clock_;
+  PassContext context_;
+  std::optional<DecisionPoints> decisions_;
+  std::optional<Stepper> stepper_;
+  bool in_step_ = false;
 };
 
 }  // namespace bellows::trainer

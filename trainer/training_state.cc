@@ -4,6 +4,7 @@
 #include <cstring>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "trainer/hash.h"
 #include "trainer/team.h"
@@ -18,22 +19,15 @@ void Sums::add(const Sums& other) {
 
 namespace {
 
-NamedTensors parameters_of(const Model& model) {
-  NamedTensors named;
-  for (const auto& item : model.named_parameters()) named.emplace_back(item.key(), item.value());
-  return named;
+NamedTensors copies_of(const NamedTensors& tensors) {
+  NamedTensors copies;
+  for (const auto& [name, tensor] : tensors) copies.emplace_back(name, tensor.detach().clone());
+  return copies;
 }
 
-NamedTensors copies_of_buffers(const Model& model) {
-  NamedTensors named;
-  for (const auto& item : model.named_buffers())
-    named.emplace_back(item.key(), item.value().detach().clone());
-  return named;
-}
-
-std::vector<torch::Tensor> buffers_of(const Model& model) {
+std::vector<torch::Tensor> without_names(const NamedTensors& tensors) {
   std::vector<torch::Tensor> all;
-  for (const auto& item : model.named_buffers()) all.push_back(item.value());
+  for (const auto& [name, tensor] : tensors) all.push_back(tensor);
   return all;
 }
 
@@ -62,12 +56,24 @@ std::shared_ptr<Model> prepared(std::shared_ptr<Model> model, const Options& opt
 TrainingState::TrainingState(const Options& options, const Dataset& dataset,
                              const torch::Device& device)
     : model(prepared(make_model(options, dataset.shape()), options, device)),
-      parameters(parameters_of(*model)),
-      buffers(copies_of_buffers(*model)),
+      parameters(model->trained()),
+      buffers(copies_of(model->others())),
       generator(generator_state()),
       optimizer(make_optimizer(options, parameters)),
       sampler(options.seed, dataset.size(Split::kTrain)),
-      model_buffers_(buffers_of(*model)) {
+      model_buffers_(without_names(model->others())) {
+  if (options.measures_noise()) norms = std::make_unique<PassNorms>(parameters, *optimizer);
+}
+
+TrainingState::TrainingState(const Options& options, NamedTensors trained,
+                             const NamedTensors& others, std::unique_ptr<Optimizer> updates,
+                             std::uint64_t training_samples)
+    : parameters(std::move(trained)),
+      buffers(copies_of(others)),
+      generator(generator_state()),
+      optimizer(std::move(updates)),
+      sampler(options.seed, training_samples),
+      model_buffers_(without_names(others)) {
   if (options.measures_noise()) norms = std::make_unique<PassNorms>(parameters, *optimizer);
 }
 

@@ -55,8 +55,11 @@ struct PreviousGradient {
 struct TrainingState {
   /// A fresh state: parameters from options.seed, nothing trained.
   TrainingState(const Options& options, const Dataset& dataset, const torch::Device& device);
+  /// The same for what somebody else has made, of a training on so many samples.
+  TrainingState(const Options& options, NamedTensors parameters, const NamedTensors& buffers,
+                std::unique_ptr<Optimizer> optimizer, std::uint64_t training_samples);
 
-  std::shared_ptr<Model> model;
+  std::shared_ptr<Model> model;  // null where the passes are somebody else's
   NamedTensors parameters;
   NamedTensors buffers;     // copies of the model's, as of the last step
   torch::Tensor generator;  // libtorch's on the CPU, likewise

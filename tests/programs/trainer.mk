@@ -10,3 +10,7 @@ TEST_PROGRAMS += $(O)/tests/resize_policy.so
 $(O)/tests/resize_policy.so: tests/programs/resize_policy.cc trainer/adaptation/policy.h trainer/adaptation/throughput.h
 	@mkdir -p $(@D)
 	$(CXX) $(ALL_CPPFLAGS) $(ALL_CXXFLAGS) $(LDFLAGS) -shared -o $@ $<
+
+# What a user of bellows.h builds.
+$(call test_program,library_steps,tests/programs/library_steps.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
+$(O)/obj/tests/programs/library_steps.o: EXTRA_FLAGS := $(docs_FLAGS)

@@ -159,7 +159,7 @@ void check_error_in_backward(const World& world) {
   GradientReducer reducer(state.parameters, backend, 4096);
   break_backend(*backend);
   const std::vector<std::uint64_t> ids{1, 2, 3};
-  state.model->draws() = {1, 0, ids};
+  state.model->draw_for({1, 0, ids});
   reducer.prepare();
   const auto loss =
       run_forward(*state.model, read_batch(data, Split::kTrain, ids, torch::kCPU)).loss;
@@ -187,7 +187,7 @@ torch::Tensor weighted_loss(TrainingState& state, const Dataset& data,
                             std::vector<std::uint64_t> ids, double whole) {
   const double weight = ids.empty() ? 0 : 1 / whole;
   if (ids.empty()) ids = {0};
-  state.model->draws() = {1, 0, ids};
+  state.model->draw_for({1, 0, ids});
   Batch batch = read_batch(data, Split::kTrain, ids, torch::kCPU);
   if (batch.inputs.is_floating_point()) batch.inputs = batch.inputs.to(torch::kFloat64);
   return run_forward(*state.model, batch).loss * weight;

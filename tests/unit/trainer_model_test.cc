@@ -187,7 +187,7 @@ TEST_P(ModelTest, LearnsItsSamples) {
   double last = 0;
   for (int step = 0; step < 30; ++step) {
     for (const auto& [name, p] : state.parameters) p.mutable_grad().reset();
-    state.model->draws() = {1, 0, ids};
+    state.model->draw_for({1, 0, ids});
     const Forward forward = run_forward(*state.model, batch);
     const torch::Tensor loss = forward.loss / batch.targets.numel();
     loss.backward();

@@ -35,7 +35,7 @@ Options resnet_options(const std::string& optimizer = "adam") {
 
 void forward(TrainingState& state, const Dataset& data) {
   const std::vector<std::uint64_t> ids{1, 2, 3, 4, 5};
-  state.model->draws() = {1, 0, ids};
+  state.model->draw_for({1, 0, ids});
   for (const auto& [name, p] : state.parameters) p.mutable_grad().reset();
   run_forward(*state.model, read_batch(data, Split::kTrain, ids, torch::kCPU)).loss.backward();
   torch::randn({7});

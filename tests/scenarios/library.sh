@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Programs of users with bellows.h: what comes out is what comes out of a run with one rank, whatever
+# happens to the ranks, and mistakes are named.
+export TIME_LIMIT=180
+# shellcheck source=../lib/elastic.sh
+. "$ROOT/tests/lib/elastic.sh"
+
+# library RANKS WORDS…
+library() {
+  local ranks=$1
+  shift
+  launch -n "$ranks" library_steps "$@" </dev/null
+}
+# state: the last words of a run, which rank 0 prints.
+state() { grep '^steps ' <<<"$OUT" | tail -n 1; }
+# expect_near STATE STATE: in double precision, to what another order of summation makes of it.
+expect_near() {
+  python3 - "$1" "$2" <<'END' || fail "the states differ: ${1:0:80}… and ${2:0:80}…"
+import sys
+a, b = (line.split()[1:] for line in sys.argv[1:])
+sys.exit(not (len(a) == len(b) > 40 and a[0] == b[0]
+              and all(abs(float(x) - float(y)) < 1e-9 for x, y in zip(a, b))))
+END
+}
+_logged() { grep -qs "$1" log; }
+# begin_library MIN-MAX RANKS WORDS…: in the background, until `finish_library`.
+begin_library() {
+  LIMIT=100 BELLOWS_CHECK_STATE=1 start --elastic "$1" -n "$2" library_steps end="$PWD/end" log="$PWD/log" \
+    --epochs 1000000 --checkpoint-dir c --checkpoint-every 1 --keep 1000000 "${@:3}"
+  wait_until 60 _logged 'tested 2'
+}
+# The state must be that of one rank which began with the same parameters: those of the first
+# checkpoint.
+finish_library() {
+  touch end
+  expect_end 0
+  local mine steps
+  mine=$(state)
+  steps=$(cut -d ' ' -f 2 <<<"$mine")
+  expect_exit 0 library 1 --resume "c/checkpoint-000000000001.h5" --epochs 1000000 --steps "$steps" "$@"
+  expect_near "$mine" "$(state)"
+  # Each epoch has been tested, once unless something happened in its test, on all samples.
+  python3 - "$steps" log <<'END' || fail "epochs or tests are missing"
+import sys
+steps = int(sys.argv[1])
+lines = [line.split() for line in open(sys.argv[2])]
+tested = [int(l[1]) for l in lines if l[0] == "tested"]
+assert all(float(l[2]) == 90 for l in lines if l[0] == "tested"), lines
+assert sorted(set(tested)) == list(range(1, steps // 3 + 1)), (steps, tested)
+assert tested == sorted(tested), tested
+END
+}
+
+test_ten_lines_make_the_example_elastic() {
+  cd "$ROOT/docs"
+  local changes shown
+  changes=$(diff -wU0 <(grep -v '^//' examples/mnist.cc) <(grep -v '^//' examples/mnist_elastic.cc) |
+    grep '^[-+]' | grep -v '^[-+][-+]')
+  # shellcheck disable=SC2016 # Markdown's
+  shown=$(sed -n '/^```diff/,/^```/p' library.md | sed '1d;$d')
+  expect_equal "$shown" "$changes"
+  # A line that is changed counts once, and so does one that is gone.
+  local new gone
+  new=$(grep -c '^+' <<<"$changes") gone=$(grep -c 'zero_grad' <<<"$changes")
+  ((new + gone <= 10)) || fail "$((new + gone)) lines differ"
+}
+
+# images: (Fashion-)MNIST unpacked, as libtorch's class wants it.
+images() {
+  local from=${BELLOWS_DATA:-/usr/share/datasets}/fashion-mnist file
+  [[ -e $from/train-images-idx3-ubyte.gz ]] || skip "no Fashion-MNIST in $from"
+  mkdir images
+  for file in "$from"/*.gz; do gunzip -c "$file" >"images/$(basename "$file" .gz)"; done
+}
+
+test_the_example_learns_in_worlds_that_change() {
+  images
+  LIMIT=150 start --elastic 1-4 -n 2 mnist_elastic images --steps 300 --log-every 5
+  started 'step 10 '
+  expect_exit 0 ctl resize 3
+  started '^join: 3 ranks'
+  kill -9 "$(rank_pid 1)"
+  started '^repair: 2 ranks'
+  expect_end 0
+  expect_matches "$OUT" 'result: accuracy=0\.[78][0-9]+ .*ranks=2 passes=0\.32 steps=300 '
+}
+
+test_the_number_of_ranks_does_not_show() {
+  expect_exit 0 library 1 --checkpoint-dir c --checkpoint-every 1 --keep 100
+  local alone
+  alone=$(state)
+  expect_matches "$alone" '^steps 9 '
+  local begin=(--resume c/checkpoint-000000000001.h5)
+  expect_exit 0 library 3 "${begin[@]}"
+  expect_near "$(state)" "$alone"
+  # More ranks than samples of a step; passes of parts.
+  expect_exit 0 library 2 --micro-batch 7 "${begin[@]}"
+  expect_near "$(state)" "$alone"
+  expect_exit 0 library 3 --batch 2 --accept-changes "${begin[@]}" --steps 20
+  alone=$(state)
+  expect_exit 0 library 1 --batch 2 --accept-changes "${begin[@]}" --steps 20
+  expect_near "$(state)" "$alone"
+}
+
+test_every_optimizer_is_carried_over() {
+  local optimizer
+  for optimizer in sgd adam adamw rmsprop adagrad; do
+    rm -rf c
+    expect_exit 0 library 2 optimizer=$optimizer --checkpoint-dir c --checkpoint-every 1 --keep 100
+    local whole
+    whole=$(state)
+    expect_exit 0 library 3 optimizer=$optimizer --resume c/checkpoint-000000000004.h5
+    expect_near "$(state)" "$whole"
+  done
+}
+
+test_joins_leaves_and_deaths_do_not_show() {
+  begin_library 1-4 2 optimizer=adam pause=0.005
+  expect_exit 0 ctl resize 4
+  kill -9 "$(rank_pid 0)"
+  wait_until 30 _size_is 3
+  expect_exit 0 ctl leave --ranks 0
+  expect_exit 0 ctl resize 3
+  kill -9 "$(rank_pid 2)"
+  wait_until 30 _size_is 2
+  finish_library optimizer=adam
+}
+
+test_deaths_and_joins_in_a_test_repeat_the_test() {
+  begin_library 1-4 3 test=0.3 stop=2,9
+  started '^repair: 2 ranks'
+  expect_exit 0 ctl resize 3
+  finish_library
+}
+
+test_a_process_that_replaces_itself_goes_on() {
+  export BELLOWS_STUCK_SECONDS=0.000001
+  begin_library 1-3 3 pause=0.1
+  local before after=()
+  before=("$(rank_pid 0)" "$(rank_pid 2)")
+  kill -9 "$(rank_pid 1)"
+  wait_until 30 _size_is 2
+  local pid
+  for pid in "${before[@]}"; do
+    ! grep -qz '^BELLOWS_STATE_FD=' "/proc/$pid/environ" || after+=("$pid")
+  done
+  ((${#after[@]} > 0)) || fail "nobody has replaced itself"
+  finish_library
+}
+
+test_a_body_that_swallows_everything_is_left_all_the_same() {
+  begin_library 1-3 2 swallow
+  expect_exit 0 ctl resize 3
+  kill -9 "$(rank_pid 0)"
+  wait_until 30 _size_is 2
+  finish_library
+}
+
+test_a_stop_and_a_resumption_do_not_show() {
+  begin_library 1-3 2
+  kill -TERM "$LAUNCHER"
+  expect_end 85
+  rm -f end
+  local from
+  from=$(find c -name 'checkpoint-*' | sort | tail -n 1)
+  expect_exit 0 library 3 --resume "$from" --epochs 1000000 --steps 300
+  local resumed
+  resumed=$(state)
+  expect_exit 0 library 1 --resume c/checkpoint-000000000001.h5 --epochs 1000000 --steps 300
+  expect_near "$(state)" "$resumed"
+}
+
+test_batch_and_rate_follow_the_ranks() {
+  begin_library 1-3 1 --batch-rule per-rank --lr-rule linear --lr-ramp 1 --metrics m.jsonl --log-every 1
+  expect_exit 0 ctl resize 3
+  wait_until 30 grep -qs '"batch":90.*"ranks":3' m.jsonl
+  touch end
+  expect_end 0
+  expect_contains "$OUT" 'batch 30 -> 90 '
+  python3 - <<'END' || fail "the rate has not followed: $(tail -n 3 m.jsonl)"
+import json
+steps = [s for s in map(json.loads, open("m.jsonl")) if s["event"] == "step"]
+assert abs(steps[0]["lr"] - 0.05) < 1e-12 and abs(steps[-1]["lr"] - 0.15) < 1e-12, steps[-1]
+END
+}
+
+test_noise_is_measured() {
+  expect_exit 0 library 2 --measure-noise --noise-interval 1 --metrics m.jsonl --log-every 1 optimizer=adam --epochs 8
+  grep -q '"noise_scale":[0-9]' m.jsonl || fail "no noise scale: $(tail -n 3 m.jsonl)"
+  expect_exit 2 library 2 --measure-noise optimizer=adagrad
+  expect_contains "$ERR" "gradient noise cannot be measured with adagrad: use sgd, adam or adamw"
+}
+
+test_errors_of_a_body_name_the_rank_and_hang_nobody() {
+  expect_exit 1 library 3 throw=1,4
+  expect_matches "$ERR" 'library_steps: rank 1 of 3, after step 4 on [^:]+: the sky is falling'
+  expect_exit 1 library 2 odd=0,2
+  expect_matches "$ERR" 'rank 0 of 2, after step 2 on .*an exception that is no std::exception'
+}
+
+test_the_others_go_on_without_a_rank_whose_body_fails() {
+  begin_library 1-3 3 throw=2,9 test=0.01
+  started '^repair: 2 ranks'
+  expect_contains "$(<err)" "rank 2 of 3, after step 9 on"
+  finish_library
+}
+
+test_mistakes_are_named() {
+  expect_exit 1 library 2 misuse=next
+  expect_contains "$ERR" "the loader's next batch was called where backward() of the last batch is due"
+  expect_exit 1 library 2 misuse=step
+  expect_contains "$ERR" "where step() after backward() is due"
+  expect_exit 1 library 2 misuse=backward
+  expect_contains "$ERR" "backward() needs the mean loss, a single number"
+  expect_exit 1 library 2 misuse=break
+  expect_contains "$ERR" "an epoch was left before its end; to stop earlier use --steps"
+  expect_exit 1 library 2 misuse=unused
+  expect_contains "$ERR" "no gradient for unused.weight"
+  expect_exit 2 library 2 misuse=stranger
+  expect_contains "$ERR" "the optimizer has a parameter that the model does not have"
+  expect_exit 2 library 2 misuse=twice
+  expect_contains "$ERR" "loader(): there is one already"
+  expect_exit 2 library 2 optimizer=lbfgs
+  expect_contains "$ERR" "take SGD, Adam, AdamW, RMSprop or Adagrad"
+}
+
+test_options_are_shared_with_the_program() {
+  expect_exit 2 library 1 --batch-rule never
+  expect_contains "$ERR" "library_steps: --batch-rule never: use one of"
+  expect_exit 2 library 1 --epochs 0
+  expect_contains "$ERR" "--passes: must be positive"
+  expect_exit 2 library 1 --lr-rule adamscale
+  expect_contains "$ERR" "--lr-rule adamscale: is for adam and adamw"
+  expect_exit 0 library 1 --bellows-help
+  expect_contains "$OUT" "--batch-rule"
+  expect_lacks "$OUT" "--momentum"
+  # What is the program's stays with it, and so does what stands behind --.
+  expect_exit 0 library 1 optimizer=adam --epochs 1 --lr 7 -x -- --batch-rule never
+  expect_matches "$(state)" '^steps 3 '
+  expect_exit 2 library_steps
+  expect_contains "$ERR" "not started by a launcher; use: bellows-run [-n RANKS] library_steps ..."
+}
+
+test_it_builds_from_an_installed_tree() {
+  local make_in=$BUILD
+  [[ -e $BUILD/Makefile ]] || make_in=$ROOT
+  expect_exit 0 make -s -C "$make_in" install DESTDIR="$PWD/root" PREFIX=/opt/bellows
+  mv root/opt/bellows moved
+  cp "$ROOT/docs/examples/mnist_elastic.cc" .
+  export PKG_CONFIG_PATH=$PWD/moved/lib/pkgconfig
+  # shellcheck disable=SC2046 # words for the compiler
+  LIMIT=170 expect_exit 0 mpicxx -std=c++20 -O1 -o mnist_elastic mnist_elastic.cc $(pkg-config --cflags --libs bellows)
+  images
+  expect_exit 0 ./moved/bin/bellows-run -n 2 ./mnist_elastic images --steps 20
+  expect_matches "$OUT" '^result: accuracy='
+}

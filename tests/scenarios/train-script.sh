@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+# Networks that were written and exported in Python: they train as they would there, on any number of
+# ranks, and what does not fit is named.
+export TIME_LIMIT=180
+# shellcheck source=../lib/train.sh
+. "$ROOT/tests/lib/train.sh"
+
+# export_nets: plain.pt, own.pt (dropout, batch statistics, a loss of its own), narrow.pt, text.pt …
+export_nets() {
+  data
+  python3 - <<'END' || fail "no networks"
+import torch
+from torch import nn
+
+torch.manual_seed(1)
+
+
+class Plain(nn.Module):
+    def __init__(self, classes: int = 10):
+        super().__init__()
+        self.first = nn.Linear(784, 16)
+        self.second = nn.Linear(16, classes)
+
+    def forward(self, x):
+        return self.second(torch.tanh(self.first(x.flatten(1))))
+
+
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(1, 8, 3, padding=1, stride=2)
+        self.norm = nn.BatchNorm2d(8)
+        self.dropout = nn.Dropout(0.25)
+        self.out = nn.Linear(8 * 14 * 14, 10)
+        self.scale = nn.Parameter(torch.ones(1), requires_grad=False)
+
+    def forward(self, x):
+        x = torch.relu(self.norm(self.convolution(x)))
+        return self.out(self.dropout(x.flatten(1))) * self.scale
+
+    @torch.jit.export
+    def loss(self, logits, targets):
+        return nn.functional.cross_entropy(logits, targets, label_smoothing=0.1)
+
+
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Embedding(256, 16)
+        self.out = nn.Linear(16, 256)
+
+    def forward(self, x):
+        return self.out(self.inner(x))
+
+
+class Shapeless(Plain):
+    @torch.jit.export
+    def loss(self, logits, targets):
+        return nn.functional.cross_entropy(logits, targets, reduction="none")
+
+
+for name, net in (("plain", Plain()), ("own", Own()), ("narrow", Plain(3)), ("words", Words()),
+                  ("shapeless", Shapeless())):
+    torch.jit.script(net).save(f"{name}.pt")
+frozen = Plain()
+for parameter in frozen.parameters():
+    parameter.requires_grad = False
+torch.jit.script(frozen).save("frozen.pt")
+END
+}
+script() { train "$1" --model "$2" --data "${DATA:-fashion-mnist:mnist}" "${@:3}"; }
+
+test_steps_are_those_of_python() {
+  export_nets
+  local optimizer words
+  for optimizer in "sgd --momentum 0.9 --lr 0.1" "adam --lr 0.01" "adamw --lr 0.01 --weight-decay 0.1"; do
+    rm -rf c
+    # All samples in each step: in any order the gradient is the same.
+    read -ra words <<<"$optimizer"
+    expect_exit 0 script 3 plain.pt --batch 600 --steps 5 --precision double --checkpoint-dir c --optimizer "${words[@]}"
+    python3 - "${words[0]}" <<'END' || fail "$optimizer differs from Python's"
+import gzip
+import sys
+
+import h5py
+import numpy
+import torch
+
+images = numpy.frombuffer(gzip.open("mnist/train-images-idx3-ubyte.gz").read()[16:], numpy.uint8)
+labels = numpy.frombuffer(gzip.open("mnist/train-labels-idx1-ubyte.gz").read()[8:], numpy.uint8)
+x = images.astype(numpy.float64).reshape(-1, 1, 28, 28)
+x = ((x - x.mean()) / x.std()).astype(numpy.float32)
+x, y = torch.tensor(x, dtype=torch.float64), torch.tensor(labels, dtype=torch.int64)
+net = torch.jit.load("plain.pt").double()
+make = {"sgd": lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9),
+        "adam": lambda p: torch.optim.Adam(p, lr=0.01),
+        "adamw": lambda p: torch.optim.AdamW(p, lr=0.01, weight_decay=0.1)}
+optimizer = make[sys.argv[1]](net.parameters())
+for _ in range(5):
+    optimizer.zero_grad()
+    torch.nn.functional.cross_entropy(net(x), y).backward()
+    optimizer.step()
+with h5py.File("c/checkpoint-000000000005.h5") as file:
+    for name, parameter in net.named_parameters():
+        ours = torch.tensor(file["parameters"][name][()])
+        worst = (ours - parameter.detach()).abs().max().item()
+        assert worst < 1e-10, (name, worst)
+END
+  done
+}
+
+test_the_number_of_ranks_does_not_show() {
+  export_nets
+  local ranks
+  for ranks in 1 3; do
+    expect_exit 0 script $ranks plain.pt --batch 50 --passes 1 --precision double --checkpoint-dir c$ranks
+  done
+  expect_exit 0 bellows-ckpt diff --tolerance 1e-11 c1/checkpoint-000000000012.h5 c3/checkpoint-000000000012.h5
+}
+
+test_own_losses_dropout_and_batch_statistics_train() {
+  export_nets
+  expect_exit 0 script 2 own.pt --batch 30 --passes 4 --lr 0.02 --checkpoint-dir c
+  expect_matches "$OUT" 'result: accuracy=(0\.9|1\.0)'
+  # Smoothed labels leave a loss where there is nothing to be learned any more.
+  expect_matches "$OUT" 'result: .* loss=0\.[3-9]'
+  expect_exit 0 bellows-ckpt show c/checkpoint-000000000080.h5
+  expect_contains "$OUT" "norm.running_mean"
+  # The same draws in a run of the same ranks.
+  expect_exit 0 script 2 own.pt --batch 30 --passes 2 --lr 0.02 --checkpoint-dir d --checkpoint-every 10 --keep 9
+  expect_exit 0 script 2 own.pt --batch 30 --passes 2 --lr 0.02 --checkpoint-dir e --resume d/checkpoint-000000000020.h5
+  expect_exit 0 bellows-ckpt diff d/checkpoint-000000000040.h5 e/checkpoint-000000000040.h5
+}
+
+test_texts_have_a_target_for_each_token() {
+  export_nets
+  DATA=text:text.txt expect_exit 0 script 2 words.pt --length 32 --batch 16 --optimizer adam --lr 0.01 --passes 1
+  expect_matches "$OUT" 'result: perplexity='
+}
+
+test_what_does_not_fit_is_named() {
+  export_nets
+  expect_exit 2 script 2 none.pt
+  expect_contains "$ERR" "--model none.pt: "
+  head -c 100 plain.pt >cut.pt
+  expect_exit 2 script 2 cut.pt
+  expect_contains "$ERR" "--model cut.pt: "
+  expect_exit 2 script 2 narrow.pt
+  expect_contains "$ERR" "--model narrow.pt: gives 6 values for 2 targets of 10 classes each"
+  expect_exit 2 script 2 shapeless.pt
+  expect_contains "$ERR" "--model shapeless.pt: has a loss that is not a single number"
+  expect_exit 2 script 2 frozen.pt
+  expect_contains "$ERR" "--model frozen.pt: has no parameter that requires a gradient"
+  DATA=cifar10:cifar expect_exit 2 script 2 plain.pt
+  expect_contains "$ERR" "--model plain.pt: "
+  expect_exit 0 script 1 plain.pt --steps 1 --checkpoint-dir c
+  expect_exit 2 script 1 own.pt --steps 2 --checkpoint-dir c
+  expect_contains "$ERR" "--model was plain.pt and is own.pt"
+}

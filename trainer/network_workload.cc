@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trainer/network_workload.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <vector>
+
+#include "trainer/batch.h"
+#include "trainer/evaluation.h"
+#include "trainer/passes.h"
+#include "trainer/training.h"
+
+namespace bellows::trainer {
+
+namespace {
+
+// Samples of a joiner's first forward and backward pass.
+constexpr std::int64_t kWarmUp = 32;
+
+}  // namespace
+
+std::unique_ptr<TrainingState> NetworkWorkload::load(const torch::Device& device) {
+  device_ = device;
+  dataset_ = open_dataset(options_.data, options_.length);
+  auto state = std::make_unique<TrainingState>(options_, *dataset_, device);
+  state_ = state.get();
+  return state;
+}
+
+/// Touches neither parameters nor what begin_step() sets.
+void NetworkWorkload::warm_up() {
+  const auto count = std::min<std::int64_t>(
+      {options_.batch, kWarmUp, static_cast<std::int64_t>(dataset_->size(Split::kTrain))});
+  std::vector<std::uint64_t> ids(static_cast<std::size_t>(count));
+  std::iota(ids.begin(), ids.end(), 0);
+  state_->model->draw_for({options_.seed, 0, ids});
+  const Batch batch = read_batch(*dataset_, Split::kTrain, ids, device_);
+  run_forward(*state_->model, batch).loss.backward();
+  reset_gradients(*state_);
+}
+
+Outcome NetworkWorkload::train(Training& training) {
+  state_->model->train();
+  while (true) {
+    if (const auto outcome = training.before_step()) return *outcome;
+    training.begin_step();
+    if (Passes* passes = training.passes()) run_passes(training.context(), *passes);
+    training.end_step();
+  }
+}
+
+std::optional<Sums> NetworkWorkload::evaluate(Team& team) {
+  return trainer::evaluate(*state_, *dataset_, device_, team);
+}
+
+}  // namespace bellows::trainer
