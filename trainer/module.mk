@@ -19,14 +19,15 @@ $(call library,trainer,$(patsubst %,trainer/%.cc,$(TRAINER_PLAIN) $(TRAINER_TORC
 $(call program,bellows-train,trainer/bellows_train.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
 
 # Reports of runs: without libtorch and MPI.
+$(call library,tool,trainer/tool.cc)
 $(call library,report,$(patsubst %,trainer/report/%.cc,run_reader statistics scaling scaling_figures course_figures \
   summary contents gnuplot html data options))
 report_LIBS = $(SPDLOG_LIBS) $(BOOST_LIBS) $(OPENSSL_LIBS)
-$(call program,bellows-report,trainer/report/bellows_report.cc,report scheduler protocol,$(report_LIBS))
+$(call program,bellows-report,trainer/report/bellows_report.cc,report tool scheduler protocol,$(report_LIBS))
 
 # Measuring them.
 $(call library,bench,$(patsubst %,trainer/bench/%.cc,options job measure))
-$(call program,bellows-bench,trainer/bench/bellows_bench.cc,bench scheduler protocol,\
+$(call program,bellows-bench,trainer/bench/bellows_bench.cc,bench tool scheduler protocol,\
   $(SPDLOG_LIBS) $(scheduler_LIBS))
 $(call library,network,trainer/bench/network.cc)
 $(call program,bellows-network,trainer/bench/bellows_network.cc,network mpi_elastic,$(MPI_LIBS) $(SPDLOG_LIBS))

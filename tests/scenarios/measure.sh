@@ -75,16 +75,45 @@ test_it_says_why_a_size_cannot_be_measured() {
   expect_contains "$ERR" 'before all was measured; its last line: '
 }
 
-test_it_takes_its_job_along_when_it_is_stopped() {
+# begin: measures without end, in the background; its number is $bench.
+begin() {
   bellows-bench --output b --ranks 1 --steps 100000000 elastic_steps --steps 100000000 --work 5 2>err &
-  local bench=$!
+  bench=$!
   wait_until 20 grep -qs '"event":"step"' b/run-1/metrics.jsonl
+}
+
+test_it_takes_its_job_along_when_it_is_stopped() {
+  begin
   kill -TERM "$bench"
   expect_exit 1 wait_for_it "$bench"
   expect_contains "$(<err)" 'stopped by Terminated'
   expect_equal "$(tail -n 1 b/run-1/events.jsonl | grep -c '"kind":"end"')" 1
 }
 wait_for_it() { wait "$1"; }
+
+test_it_takes_its_job_along_when_it_is_killed() {
+  begin
+  local launcher
+  launcher=$(ps -o pid= --ppid "$bench" | tr -d ' ')
+  kill -KILL "$bench"
+  expect_exit 137 wait_for_it "$bench"
+  wait_until 60 is_gone "$launcher"
+  expect_equal "$(tail -n 1 b/run-1/events.jsonl | grep -c '"kind":"end"')" 1
+}
+is_gone() { [[ ! -d /proc/$1 || $(ps -o stat= -p "$1") == Z* ]]; }
+
+test_what_is_left_of_a_failure_is_named() {
+  expect_exit 1 measure --ranks 1 --steps 1000 elastic_steps --steps 20
+  expect_contains "$ERR" "what there is of it stays in $PWD/b"
+  expect_contains "$ERR" 'remove it, or give another --output'
+  rm -r b
+  begin
+  kill -TERM "$bench"
+  expect_exit 1 wait_for_it "$bench"
+  expect_contains "$(<err)" "stays in $PWD/b (bellows report --together $PWD/b/run-*); remove it"
+  # shellcheck disable=SC2086 # its words
+  expect_exit 0 $(sed -n 's/.*(\(bellows report [^)]*\)).*/\1/p' err)
+}
 
 test_wrong_use_is_named() {
   expect_exit 2 measure
@@ -97,6 +126,13 @@ test_wrong_use_is_named() {
   expect_exit 2 measure --weak bellows-train --model mlp
   expect_contains "$ERR" '--weak: the program needs --batch'
   expect_exit 2 measure bellows-train --metrics x
+  expect_exit 2 measure bellows-train --model mlp --batch-rule adaptive --max-batch 500
+  expect_contains "$ERR" '--batch-rule adaptive: changes the batch while sizes are measured'
+  expect_exit 2 measure bellows-train --model mlp --policy=mine.so
+  expect_contains "$ERR" '--policy: changes the batch'
+  expect_exit 2 measure --weak bellows-train --model mlp --batch 8 --batch-rule=per-rank
+  expect_contains "$ERR" '--weak: not with --batch-rule per-rank'
+  expect_no_file b
   mkdir b
   expect_exit 2 measure elastic_steps
   expect_contains "$ERR" '--output=b: is there already'

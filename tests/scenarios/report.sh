@@ -200,6 +200,39 @@ test_events_alone_tell_of_the_world() {
   data run
   reported run/events.jsonl
   check 'f = [f for f in r["figures"] if f["id"] == "timeline"][0]; assert [p[1] for p in f["series"][0]["points"]] == [1, 2, 4, 4], f'
+  check 'a = r["runs"][0]
+assert (a["joins"], a["leaves"], a["repairs"]) == (2, 0, 0) and [w["joined"] for w in a["worlds"]] == [0, 1, 2], a
+assert a["rank_hours"] > 0 and a["steps"] is None and a["training_seconds"] is None and a["standstill_seconds"] is None, a'
+  expect_exit 0 bellows report run/events.jsonl
+  expect_matches "$OUT" 'ranks +1 to 4'
+  expect_lacks "$OUT" 'training s'
+  # The first events are lost: the ranks are those of the others.
+  sed -i 1d run/events.jsonl
+  reported run/events.jsonl
+  check 'a = r["runs"][0]; assert [w["ranks"] for w in a["worlds"]] == [2, 4] and a["joins"] == 2, a'
+}
+
+test_what_is_better_than_ideal_is_doubted() {
+  data run sizes=1,2 steps=30 work=0.1 fixed=0
+  reported run
+  expect_lacks "$ERR" 'efficiency far above'
+  # One rank was disturbed.
+  data slow sizes=1 work=0.5 fixed=0
+  data two sizes=2 work=0.1 fixed=0
+  reported slow two
+  expect_contains "$ERR" 'all runs: an efficiency far above 100% at 2 (500%) ranks: most likely the smaller sizes were disturbed'
+  check 'assert any("far above 100%" in n for n in r["notes"]), r["notes"]'
+}
+
+test_batches_that_differ_are_named() {
+  data one sizes=1 batch=64
+  data four sizes=4 batch=100
+  reported one four
+  expect_contains "$ERR" 'all runs: the batch is neither the same at each size nor grows with the ranks (ranks of batch: 1 of 64, 4 of 100)'
+  data run sizes=2
+  sed -i '12,22s/"batch": 64/"batch": 96/' run/metrics.jsonl
+  reported run
+  expect_contains "$ERR" 'run: the batch changed while it was measured at 2 ranks'
 }
 
 test_names_that_mean_something_to_gnuplot_or_html_do_no_harm() {

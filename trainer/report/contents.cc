@@ -101,6 +101,8 @@ Contents make_contents(const Options& options, const std::vector<Run>& runs,
   compare_runs(options, runs, contents.notes);
   for (const Run& run : runs)
     contents.notes.insert(contents.notes.end(), run.notes.begin(), run.notes.end());
+  for (const NamedScaling& named : scalings)
+    for (std::string& doubt : doubts(named)) contents.notes.push_back(std::move(doubt));
   contents.tables.push_back(summary_table(runs, options.price));
   Table scaling = scaling_table(scalings);
   for (const NamedScaling& named : scalings)

@@ -72,7 +72,7 @@ json::object run_json(const Run& run) {
           {"standstill_seconds", number(s.standstill)},
           {"evaluation_seconds", number(s.evaluations)},
           {"checkpoint_seconds", number(s.checkpoints)},
-          {"steps", s.steps},
+          {"steps", run.steps.empty() ? json::value(nullptr) : json::value(s.steps)},
           {"redone_steps", s.redone},
           {"samples", number(s.samples)},
           {"samples_per_second", number(s.samples_per_second)},

@@ -43,7 +43,7 @@ struct WorldRecord {
   int ranks = 0;
   std::string cause;  // start, join, leave, repair, resume, end
   int joined = 0, left = 0;
-  double standstill_seconds = 0;
+  double standstill_seconds = 0;  // kUnknown, as `bytes` and `step` 0, where only events tell
   double bytes = 0;
 };
 

@@ -77,6 +77,7 @@ class Reader {
     if (!run_.events.empty() && !std::isfinite(run_.began)) run_.began = run_.events.front().time;
     for (const protocol::JobEvent& event : run_.events)
       run_.seconds = std::max(run_.seconds, event.time - run_.began);
+    if (run_.worlds.empty() && run_.steps.empty()) take_worlds_from_events();
     mark_redone();
     if (run_.program.empty()) run_.program = "unknown";
   }
@@ -186,6 +187,22 @@ class Reader {
     for (const auto& [name, value] : options->get_object())
       run_.options[name] =
           value.is_string() ? std::string(value.get_string()) : json::serialize(value);
+  }
+
+  /// Without metrics. How long the training stood still is not known by bellows-run.
+  void take_worlds_from_events() {
+    std::int64_t before = 0;
+    for (const protocol::JobEvent& event : run_.events) {
+      const std::string& kind = event.kind;
+      const bool world = kind == "start" || kind == "join" || kind == "leave" || kind == "repair";
+      if (!world && event.ranks == before) continue;
+      const auto change = static_cast<int>(run_.worlds.empty() ? 0 : event.ranks - before);
+      // Where the first events are missing, the others still tell of the ranks.
+      const std::string cause = world ? kind : run_.worlds.empty() ? "start" : "";
+      run_.worlds.push_back({event.time - run_.began, 0, static_cast<int>(event.ranks), cause,
+                             std::max(0, change), std::max(0, -change), kUnknown, kUnknown});
+      before = event.ranks;
+    }
   }
 
   void mark_redone() {

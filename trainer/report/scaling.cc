@@ -10,6 +10,8 @@ namespace {
 // What differs by less is the same.
 constexpr double kSameBatch = 0.02;
 
+bool is_same(double a, double b) { return std::abs(a - b) <= kSameBatch * std::max(a, b); }
+
 using BySize = std::map<int, std::vector<const StepRecord*>>;
 
 void collect(const Run& run, int warm_up, BySize& sizes) {
@@ -27,12 +29,11 @@ void collect(const Run& run, int warm_up, BySize& sizes) {
   }
 }
 
-double median_batch(const std::vector<const StepRecord*>& records) {
+Spread batches_of(const std::vector<const StepRecord*>& records) {
   std::vector<Weighted> batches;
   for (const StepRecord* r : records)
     batches.push_back({r->step_samples(), static_cast<double>(r->steps)});
-  const Spread spread = spread_of(std::move(batches));
-  return spread.count > 0 ? spread.median : kUnknown;
+  return spread_of(std::move(batches));
 }
 
 void add_parts(const std::vector<const StepRecord*>& records, SizeResult& result) {
@@ -54,7 +55,9 @@ void add_parts(const std::vector<const StepRecord*>& records, SizeResult& result
 SizeResult size_result(int ranks, std::vector<const StepRecord*> records, bool weak) {
   SizeResult result;
   result.ranks = ranks;
-  result.batch = median_batch(records);
+  const Spread batches = batches_of(records);
+  if (batches.count > 0) result.batch = batches.median;
+  result.batches_differ = !is_same(batches.low, batches.high);
   std::erase_if(records, [&](const StepRecord* r) { return r->step_samples() < result.batch / 2; });
   std::vector<Weighted> seconds, speeds;
   for (const StepRecord* r : records) {
@@ -69,8 +72,6 @@ SizeResult size_result(int ranks, std::vector<const StepRecord*> records, bool w
   add_parts(records, result);
   return result;
 }
-
-bool is_same(double a, double b) { return std::abs(a - b) <= kSameBatch * std::max(a, b); }
 
 Scaling::Kind kind_of(const std::vector<SizeResult>& sizes, const std::string& said) {
   if (said == "weak") return Scaling::Kind::weak;

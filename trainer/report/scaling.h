@@ -18,7 +18,8 @@ struct SizeResult {
   int ranks = 0;
   Spread seconds;  // per step
   Spread speed;    // samples per second; steps where a run does not say how many samples they have
-  double batch = kUnknown;                // median
+  double batch = kUnknown;      // median
+  bool batches_differ = false;  // by their quartiles: the batch changed while it was measured
   std::map<std::string, double> parts{};  // mean seconds per step, "other" is what is left
   double speedup = kUnknown;              // s(N) / s(base) times base
   double efficiency = kUnknown;           // speedup / N

@@ -200,4 +200,39 @@ std::vector<std::string> fit_sentences(const NamedScaling& named) {
   return sentences;
 }
 
+std::vector<std::string> doubts(const NamedScaling& named) {
+  // Noise makes some per cent.
+  constexpr double kTooGood = 1.1;
+  std::vector<std::string> sentences;
+  const Scaling& scaling = named.scaling;
+  std::string too_good, batches, changed;
+  const auto append = [](std::string& list, const std::string& item) {
+    list += (list.empty() ? "" : ", ") + item;
+  };
+  for (const SizeResult& size : scaling.sizes) {
+    if (size.efficiency > kTooGood)
+      append(too_good, fmt::format("{} ({:.0f}%)", size.ranks, 100 * size.efficiency));
+    append(batches, fmt::format("{} of {}", size.ranks, format_number(size.batch)));
+    if (size.batches_differ) append(changed, fmt::format("{}", size.ranks));
+  }
+  if (!too_good.empty())
+    sentences.push_back(fmt::format(
+        "{}: an efficiency far above 100% at {} ranks: most likely the smaller sizes were "
+        "disturbed. Measure them again (bellows-bench --repeat). Else each rank has something that "
+        "a smaller size has too little of: cache, memory, disks.",
+        named.name, too_good));
+  if (scaling.sizes.size() > 1 && scaling.kind == Scaling::Kind::mixed)
+    sentences.push_back(
+        fmt::format("{}: the batch is neither the same at each size nor grows with the ranks "
+                    "(ranks of batch: {}): steps that are not alike are compared by their samples "
+                    "per second.",
+                    named.name, batches));
+  if (!changed.empty())
+    sentences.push_back(fmt::format(
+        "{}: the batch changed while it was measured at {} ranks: steps of several batches are "
+        "counted together.",
+        named.name, changed));
+  return sentences;
+}
+
 }  // namespace bellows::report

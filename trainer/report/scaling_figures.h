@@ -29,5 +29,7 @@ Figure cost_figure(const std::vector<NamedScaling>& all, const std::optional<Pri
 Table scaling_table(const std::vector<NamedScaling>& all);
 /// Sentences on the fits.
 std::vector<std::string> fit_sentences(const NamedScaling& named);
+/// What speaks against the numbers: better than ideal, batches that cannot be compared.
+std::vector<std::string> doubts(const NamedScaling& named);
 
 }  // namespace bellows::report

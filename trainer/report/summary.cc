@@ -48,8 +48,9 @@ std::string option(const Run& run, const char* name) {
 }
 
 std::string with_share(double seconds, double whole) {
-  return whole > 0 ? fmt::format("{} ({:.1f}%)", format_number(seconds), 100 * seconds / whole)
-                   : format_number(seconds);
+  return whole > 0 && std::isfinite(seconds)
+             ? fmt::format("{} ({:.1f}%)", format_number(seconds), 100 * seconds / whole)
+             : format_number(seconds);
 }
 
 }  // namespace
@@ -57,6 +58,8 @@ std::string with_share(double seconds, double whole) {
 Summary summary_of(const Run& run) {
   Summary summary;
   summary.seconds = run.seconds;
+  if (run.steps.empty() && !run.events.empty())
+    summary.training = summary.evaluations = summary.checkpoints = kUnknown;
   double trained = 0;
   bool counted = false;
   for (const StepRecord& record : run.steps) {
@@ -112,9 +115,10 @@ Table summary_table(const std::vector<Run>& runs, const std::optional<Price>& pr
   add("joins, leaves, repairs", [](const Run&, const Summary& s) {
     return fmt::format("{}, {}, {}", s.joins, s.leaves, s.repairs);
   });
-  add("steps", [](const Run&, const Summary& s) {
-    return s.redone > 0 ? fmt::format("{}, and {} made twice", s.steps, s.redone)
-                        : fmt::format("{}", s.steps);
+  add("steps", [](const Run& run, const Summary& s) {
+    return run.steps.empty() ? "-"
+           : s.redone > 0    ? fmt::format("{}, and {} made twice", s.steps, s.redone)
+                             : fmt::format("{}", s.steps);
   });
   add("samples", [](const Run&, const Summary& s) { return format_number(s.samples); });
   add("seconds", [](const Run&, const Summary& s) { return format_number(s.seconds); });
