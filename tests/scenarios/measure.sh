@@ -111,7 +111,7 @@ test_what_is_left_of_a_failure_is_named() {
   kill -TERM "$bench"
   expect_exit 1 wait_for_it "$bench"
   expect_contains "$(<err)" "stays in $PWD/b (bellows report --together $PWD/b/run-*); remove it"
-  # shellcheck disable=SC2086 # its words
+  # shellcheck disable=SC2046 # its words
   expect_exit 0 $(sed -n 's/.*(\(bellows report [^)]*\)).*/\1/p' err)
 }
 

@@ -142,6 +142,21 @@ std::vector<Figure> course_figures(const std::vector<Run>& runs) {
        .caption = "McCandlish et al. 2018: the batch up to which a larger one pays.",
        .y_label = "samples"},
       false, [](const StepRecord& r) { return r.noise_scale; });
+  add({.id = "memory",
+       .title = "Memory",
+       .caption = "The most that any rank has had of main memory until then.",
+       .y_label = "MB"},
+      false, [](const StepRecord& r) { return r.peak_memory / 1e6; });
+  add({.id = "gpu-memory",
+       .title = "Memory of the GPUs",
+       .caption = "In use on the fullest.",
+       .y_label = "MB"},
+      true, [](const StepRecord& r) { return r.gpu_memory / 1e6; });
+  add({.id = "gpu-utilisation",
+       .title = "Utilisation of the GPUs",
+       .caption = "The part of the time in which a kernel ran (NVML): the mean of all.",
+       .y_label = "utilisation"},
+      true, [](const StepRecord& r) { return r.gpu_utilisation; });
   std::erase_if(figures, [](const Figure& figure) { return figure.series.empty(); });
   return figures;
 }

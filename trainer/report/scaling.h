@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/adaptation/throughput.h"
 #include "trainer/report/run.h"
 #include "trainer/report/statistics.h"
 
@@ -25,6 +26,12 @@ struct SizeResult {
   double efficiency = kUnknown;           // speedup / N
   double karp_flatt = kUnknown;           // Karp and Flatt 1990: (1/S - 1/N) / (1 - 1/N)
   double rank_seconds_per_sample = kUnknown;
+};
+
+/// Medians of the steps of one number of nodes, ranks, samples and passes before the last.
+struct MeasuredPasses {
+  trainer::StepTimes times;
+  std::int64_t accumulation = 0;
 };
 
 struct Scaling {
@@ -46,6 +53,12 @@ struct Scaling {
   /// The largest number of ranks of which Amdahl's law with this f expects an efficiency of at
   /// least 50%: (1 + f) / f. Nothing when f is 0.
   std::optional<double> half_efficient = {};
+
+  /// For a model of step times, where the lines divide the steps into parts.
+  std::vector<MeasuredPasses> passes = {};
+  // Of the last run that has them. The scale in samples; 0: not known.
+  double noise_scale = kUnknown;
+  std::int64_t base_batch = 0, max_batch = 0;
 };
 
 std::string to_string(Scaling::Kind kind);

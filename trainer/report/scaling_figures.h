@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trainer/report/figure.h"
+#include "trainer/report/prediction.h"
 #include "trainer/report/scaling.h"
 
 namespace bellows::report {
@@ -14,6 +15,7 @@ namespace bellows::report {
 struct NamedScaling {
   std::string name;
   Scaling scaling;
+  std::optional<Predictions> predictions = {};  // of predict()
 };
 
 struct Price {

@@ -53,6 +53,18 @@ std::string with_share(double seconds, double whole) {
              : format_number(seconds);
 }
 
+void add_usage(const Run& run, Summary& summary) {
+  double busy = 0, steps = 0;
+  for (const StepRecord& record : run.steps) {
+    summary.peak_memory = std::fmax(summary.peak_memory, record.peak_memory);
+    summary.gpu_memory = std::fmax(summary.gpu_memory, record.gpu_memory);
+    if (!std::isfinite(record.gpu_utilisation)) continue;
+    busy += record.gpu_utilisation * static_cast<double>(record.steps);
+    steps += static_cast<double>(record.steps);
+  }
+  if (steps > 0) summary.gpu_utilisation = busy / steps;
+}
+
 }  // namespace
 
 Summary summary_of(const Run& run) {
@@ -78,6 +90,7 @@ Summary summary_of(const Run& run) {
     summary.samples_per_second = trained / summary.training;
     summary.samples_per_second_overall = trained / summary.seconds;
   }
+  add_usage(run, summary);
   for (const WorldRecord& world : run.worlds) add_world(world, summary);
   for (const EvaluationRecord& test : run.evaluations) {
     summary.evaluations += test.seconds;
@@ -136,6 +149,14 @@ Table summary_table(const std::vector<Run>& runs, const std::optional<Price>& pr
   add("last loss", [](const Run&, const Summary& s) { return format_number(s.loss); });
   add("test loss", [](const Run&, const Summary& s) { return format_number(s.test_loss); });
   add("test accuracy", [](const Run&, const Summary& s) { return format_number(s.test_accuracy); });
+  add("most memory of a rank MB",
+      [](const Run&, const Summary& s) { return format_number(s.peak_memory / 1e6); });
+  add("most memory of a GPU MB",
+      [](const Run&, const Summary& s) { return format_number(s.gpu_memory / 1e6); });
+  add("utilisation of the GPUs", [](const Run&, const Summary& s) {
+    return std::isfinite(s.gpu_utilisation) ? fmt::format("{:.0f}%", 100 * s.gpu_utilisation)
+                                            : std::string("-");
+  });
   add("rank-hours", [](const Run&, const Summary& s) { return format_number(s.rank_hours); });
   if (price)
     add("cost", [&](const Run&, const Summary& s) {

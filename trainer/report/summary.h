@@ -23,6 +23,8 @@ struct Summary {
   double samples_per_second_overall = kUnknown;  // of all the time
   double loss = kUnknown;                        // of the last steps
   double test_loss = kUnknown, test_accuracy = kUnknown;
+  double peak_memory = kUnknown, gpu_memory = kUnknown;  // bytes of the rank that had most
+  double gpu_utilisation = kUnknown;                     // mean over the steps
   int joins = 0, leaves = 0, repairs = 0;
 };
 
