@@ -138,12 +138,35 @@ Sums Stepper::reduce(Range batch, std::vector<double>& words, double& squares) {
              });
   context_.clock.lap(StepClock::kBackward, reducer_->all_given());
   counters->wait();
+  context_.clock.lap(StepClock::kAgreement, counters->ended());
   context_.clock.lap(StepClock::kCommunication);
   if (norms) squares = norms->wait().item<double>();
   const auto* word = all.const_data_ptr<double>();
   const std::size_t extra = words.size() - 3;
   words.assign(word, word + extra);
   return {word[extra], word[extra + 1], word[extra + 2]};
+}
+
+// Three words for each rank; all zero but one's own.
+void Stepper::add_usage(std::vector<double>& words) const {
+  if (context_.options.metrics.empty()) return;
+  const torch::Device& device = context_.device;
+  const Usage own = usage_now(device.is_cpu() ? -1 : device.index());
+  const std::size_t at = words.size() + 3 * static_cast<std::size_t>(team_.rank());
+  words.resize(words.size() + 3 * static_cast<std::size_t>(team_.size()), 0);
+  words[at] = own.peak_memory;
+  words[at + 1] = own.gpu_memory;
+  words[at + 2] = own.gpu_utilisation;
+}
+
+std::vector<Usage> Stepper::read_usage(std::vector<double>& words) const {
+  std::vector<Usage> all;
+  if (context_.options.metrics.empty()) return all;
+  const std::size_t begin = words.size() - 3 * static_cast<std::size_t>(team_.size());
+  for (std::size_t at = begin; at < words.size(); at += 3)
+    all.push_back({words[at], words[at + 1], words[at + 2]});
+  words.resize(begin);
+  return all;
 }
 
 bool Stepper::measures_after(std::int64_t steps) const {
@@ -234,11 +257,14 @@ StepResult Stepper::step(unsigned control, const Choice& choice, bool stop_signa
   }
   words[kAccumulate] = times_.accumulate_seconds / team_.size();
   words[kOptimize] = times_.optimize_seconds / team_.size();
+  add_usage(words);
   if (state_.norms) state_.norms->set_active(measures_after(state_.step));
   StepResult result;
   double squares = 0;
   result.sums = logical_ ? logical_->step(batch, plan_.micro_batch, words, squares)
                          : reduce(batch, words, squares);
+  result.usage = read_usage(words);
+  result.nodes = nodes_;
   const std::optional<MicroGradients> measured = measure(batch, squares);
   result.stop = words[kStop] > 0;
   result.control = static_cast<unsigned>(words[kControl]);
