@@ -58,6 +58,13 @@ test_weak_scaling_of_a_training_grows_its_batch() {
 assert s["gustafson_serial_fraction"] is not None'
 }
 
+test_a_rule_that_grows_the_batch_with_the_ranks_is_weak_scaling_in_one_job() {
+  data
+  expect_exit 0 measure --ranks 1,2 --steps 15 "${TRAIN[@]}" --batch-rule per-rank
+  RUNS=b/run-1 check 'assert s["kind"] == "weak" and [z["batch"] for z in s["sizes"]] == [60, 120], s
+m = s["throughput_model"]; assert len(m["sizes"]) == 2 and m["sizes"][1]["batch"] == 120, m'
+}
+
 test_any_program_that_tells_its_progress_can_be_measured() {
   expect_exit 0 measure --ranks 2,1 --steps 15 elastic_steps --bytes 100000 --steps 100000000 --work 5
   RUNS=b/run-1 check 'assert [z["ranks"] for z in s["sizes"]] == [1, 2] and r["runs"][0]["program"] == "elastic_steps", r
