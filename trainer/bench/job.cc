@@ -49,6 +49,7 @@ constexpr ControlClient::Milliseconds kAnswerLimit{10'000};
 /// 0 and the process, or an error number.
 int start(std::vector<std::string>& command, const char* output, pid_t& process) {
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (std::string& argument : command) arguments.push_back(argument.data());
   arguments.push_back(nullptr);
   int pipe_ends[2];  // closed by an exec that succeeds
@@ -106,7 +107,8 @@ Job::Job(std::vector<std::string> command, const std::string& output) : output_(
 Job::~Job() {
   try {
     stop();
-  } catch (const std::exception&) {
+  } catch (const BenchError&) {
+    process_ = 0;  // it was killed
   }
 }
 

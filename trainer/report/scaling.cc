@@ -33,6 +33,7 @@ void collect(const Run& run, int warm_up, BySize& sizes) {
 
 Spread batches_of(const std::vector<const StepRecord*>& records) {
   std::vector<Weighted> batches;
+  batches.reserve(records.size());
   for (const StepRecord* r : records)
     batches.push_back({r->step_samples(), static_cast<double>(r->steps)});
   return spread_of(std::move(batches));
