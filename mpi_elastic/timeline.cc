@@ -86,6 +86,8 @@ class Recorder {
     keep(line + "},\n", end);
   }
 
+  bool opened() const { return file_.valid(); }
+
   void describe(const char* what, const char* member, const std::string& value, int thread) {
     const std::lock_guard lock(mutex_);
     keep("{\"name\":\"" + std::string(what) + "\",\"ph\":\"M\",\"pid\":" + std::to_string(track_) +
@@ -238,6 +240,10 @@ void Timeline::open(const std::string& file, std::uint64_t most_bytes) {
   name_thread("program");
 }
 
+void Timeline::pause(bool paused) {
+  if (recorder().opened()) on_ = !paused;
+}
+
 void Timeline::enter(const World& world, std::uint32_t epoch) {
   if (!on()) return;
   align(world);
@@ -263,7 +269,7 @@ void Timeline::name_thread(const char* name) {
 }
 
 void Timeline::flush() {
-  if (on()) recorder().flush();
+  if (recorder().opened()) recorder().flush();
 }
 
 }  // namespace bellows

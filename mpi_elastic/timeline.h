@@ -30,6 +30,9 @@ class Timeline {
   /// 64 KiB for each rank more, all that comes is dropped. Throws std::runtime_error naming the
   /// file and the reason.
   static void open(const std::string& file, std::uint64_t most_bytes = kMostBytes);
+  /// Records nothing from now on, or goes on with it: for some steps of many. What begins or ends
+  /// meanwhile is left out. Where the timeline was not opened nothing happens.
+  static void pause(bool paused);
   static bool on() { return on_.load(std::memory_order_relaxed); }
 
   /// This process is a rank of that world: names its track. Ranks on other machines than rank 0

@@ -154,6 +154,7 @@ Sums LogicalRanks::step(Range batch, std::int64_t micro_batch, std::vector<doubl
   Pending counters = team_.sum(both);
   const torch::Tensor total = sum(whole, own);
   counters.wait();
+  context_.clock.lap(StepClock::kAgreement, counters.ended());
   context_.clock.lap(StepClock::kCommunication);
   const auto* word = both.const_data_ptr<double>();
   words.assign(word, word + extra);

@@ -6,7 +6,7 @@ MANPAGES += docs/man/bellows-train.1 docs/man/bellows-report.1 docs/man/bellows-
 HEADERS += trainer/adaptation/policy.h trainer/adaptation/throughput.h
 
 TRAINER_PLAIN := options dataset image_dataset idx fashion_mnist cifar10 hdf5_dataset text_dataset \
-  sampler sample_record schedule signals mathematics \
+  sampler sample_record schedule signals mathematics usage \
   $(addprefix adaptation/,adaptation batch_rule goodput gradient_noise lr_rule profile rules shares throughput)
 TRAINER_TORCH := model mlp cnn resnet transformer script_model dropout optimizer adaptation/gradient_norm mpi_backend gradients device team \
   training_state flat_state saved_image state_transfer course batch passes logical_ranks evaluation snapshot step report decision_points \
@@ -24,15 +24,18 @@ TRAINER_LIBS = $(TORCH_LIBS) $(MPI_LIBS) $(TRAINER_PLAIN_LIBS)
 $(call library,trainer,$(patsubst %,trainer/%.cc,$(TRAINER_PLAIN) $(TRAINER_TORCH)))
 $(call program,bellows-train,trainer/bellows_train.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
 
-# Reports of runs: without libtorch and MPI.
-$(call library,report,$(patsubst %,trainer/report/%.cc,run_reader statistics scaling scaling_figures course_figures \
+# Reports of runs: without libtorch and MPI. The model of step times is that of the training.
+$(call library,throughput,$(patsubst %,trainer/adaptation/%.cc,throughput goodput gradient_noise))
+$(call library,tool,trainer/tool.cc)
+$(call library,report,$(patsubst %,trainer/report/%.cc,run_reader statistics scaling scaling_figures prediction \
+  prediction_figures course_figures \
   summary contents gnuplot html data options))
-report_LIBS = $(SPDLOG_LIBS) $(BOOST_LIBS) $(OPENSSL_LIBS)
-$(call program,bellows-report,trainer/report/bellows_report.cc,report scheduler protocol,$(report_LIBS))
+report_LIBS = $(SPDLOG_LIBS) $(BOOST_LIBS) $(OPENSSL_LIBS) $(NLOPT_LIBS)
+$(call program,bellows-report,trainer/report/bellows_report.cc,report throughput tool scheduler protocol,$(report_LIBS))
 
 # Measuring them.
 $(call library,bench,$(patsubst %,trainer/bench/%.cc,options job measure))
-$(call program,bellows-bench,trainer/bench/bellows_bench.cc,bench scheduler protocol,\
+$(call program,bellows-bench,trainer/bench/bellows_bench.cc,bench tool scheduler protocol,\
   $(SPDLOG_LIBS) $(scheduler_LIBS))
 $(call library,network,trainer/bench/network.cc)
 $(call program,bellows-network,trainer/bench/bellows_network.cc,network mpi_elastic,$(MPI_LIBS) $(SPDLOG_LIBS))

@@ -50,6 +50,22 @@ bool ends_in_half_a_line(const std::string& file) {
   return in.get() != '\n';
 }
 
+/// By rank; what no rank knows of is left out.
+void add_usage(const std::vector<Usage>& usage, boost::json::object& fields) {
+  const auto add = [&](const char* name, double Usage::* member) {
+    boost::json::array values;
+    for (const Usage& rank : usage) values.emplace_back(rank.*member);
+    fields[name] = std::move(values);
+  };
+  const auto known = [&](double Usage::* member) {
+    return std::ranges::any_of(usage, [&](const Usage& rank) { return rank.*member > 0; });
+  };
+  if (known(&Usage::peak_memory)) add("peak_memory_bytes", &Usage::peak_memory);
+  if (!known(&Usage::gpu_memory)) return;
+  add("gpu_memory_bytes", &Usage::gpu_memory);
+  add("gpu_utilisation", &Usage::gpu_utilisation);  // of a device that has nothing to do, too
+}
+
 // JSON knows no infinity, which it is while the gradients' mean cannot be told from zero.
 boost::json::value noise_of(const TrainingState& state, const Options& options) {
   const double noise =
@@ -303,14 +319,17 @@ void Report::step(const TrainingState& state, const StepResult& result) {
                              {"scale", result.scale},
                              {"gain", result.gain},
                              {"progress", state.adaptation.progress},
-                             {"gradient_norm", result.gradient_norm},
                              {"samples_per_second", speed},
                              {"step_seconds", interval_seconds_ / steps},
                              {"parts", std::move(parts)},
                              {"batch", state.adaptation.batch},
+                             {"accumulation", state.adaptation.accumulation},
                              {"mean_batch", static_cast<double>(interval_samples_) / steps},
-                             {"ranks", ranks_}};
+                             {"ranks", ranks_},
+                             {"nodes", result.nodes}};
+  add_usage(result.usage, fields);
   if (classifies_) fields["accuracy"] = interval_.accuracy();
+  if (options_.clip > 0) fields["gradient_norm"] = result.gradient_norm;
   if (options_.measures_noise()) fields["noise_scale"] = noise_of(state, options_);
   metric("step", std::move(fields));
   interval_seconds_ = 0;

@@ -153,12 +153,35 @@ void Stepper::reduce() {
   }
   context_.clock.lap(StepClock::kBackward, reducer_->all_given());
   const torch::Tensor all = now.counters->wait();
+  context_.clock.lap(StepClock::kAgreement, now.counters->ended());
   context_.clock.lap(StepClock::kCommunication);
   if (now.norms) now.squares = now.norms->wait().item<double>();
   const auto* word = all.const_data_ptr<double>();
   const std::size_t extra = now.words.size() - 3;
   now.words.assign(word, word + extra);
   now.sums = {word[extra], word[extra + 1], word[extra + 2]};
+}
+
+// Three words for each rank; all zero but one's own.
+void Stepper::add_usage(std::vector<double>& words) const {
+  if (context_.options.metrics.empty()) return;
+  const torch::Device& device = context_.device;
+  const Usage own = usage_now(device.is_cpu() ? -1 : device.index());
+  const std::size_t at = words.size() + 3 * static_cast<std::size_t>(team_.rank());
+  words.resize(words.size() + 3 * static_cast<std::size_t>(team_.size()), 0);
+  words[at] = own.peak_memory;
+  words[at + 1] = own.gpu_memory;
+  words[at + 2] = own.gpu_utilisation;
+}
+
+std::vector<Usage> Stepper::read_usage(std::vector<double>& words) const {
+  std::vector<Usage> all;
+  if (context_.options.metrics.empty()) return all;
+  const std::size_t begin = words.size() - 3 * static_cast<std::size_t>(team_.size());
+  for (std::size_t at = begin; at < words.size(); at += 3)
+    all.push_back({words[at], words[at + 1], words[at + 2]});
+  words.resize(begin);
+  return all;
 }
 
 bool Stepper::measures_after(std::int64_t steps) const {
@@ -246,6 +269,7 @@ std::vector<double> Stepper::words_of(unsigned control, const Choice& choice,
   }
   words[kAccumulate] = times_.accumulate_seconds / team_.size();
   words[kOptimize] = times_.optimize_seconds / team_.size();
+  add_usage(words);
   return words;
 }
 
@@ -278,6 +302,8 @@ StepResult Stepper::finish() {
   const std::optional<MicroGradients> measured = measure(batch, now.squares);
   StepResult result;
   result.sums = now.sums;
+  result.usage = read_usage(now.words);
+  result.nodes = nodes_;
   result.stop = words[kStop] > 0;
   result.control = static_cast<unsigned>(words[kControl]);
   if (options.clip > 0) result.gradient_norm = clip_gradients(state_.parameters, options.clip);

@@ -15,6 +15,7 @@
 #include "trainer/passes.h"
 #include "trainer/sample_record.h"
 #include "trainer/team.h"
+#include "trainer/usage.h"
 
 namespace bellows::trainer {
 
@@ -44,6 +45,8 @@ struct StepResult {
   double gain = 1;           // steps of the base batch that this one was worth, as far as known
   double gradient_norm = 0;  // before clipping; 0 when not clipping
   StepClock::Seconds parts{};
+  int nodes = 1;
+  std::vector<Usage> usage;  // of each rank; nothing without --metrics
 };
 
 class Stepper {
@@ -99,6 +102,10 @@ class Stepper {
   std::optional<MicroGradients> measure(Range batch, double squares);
   /// Whether gradient noise is measured in the step after `steps`.
   bool measures_after(std::int64_t steps) const;
+  /// Room for what each rank uses at the end of the words that are summed, with this rank's in it;
+  /// read_usage() takes it away again.
+  void add_usage(std::vector<double>& words) const;
+  std::vector<Usage> read_usage(std::vector<double>& words) const;
   /// Of this rank, for the step that is done.
   void take_times(const InHand& step);
   void apply(const Choice& choice);

@@ -14,10 +14,13 @@ namespace bellows::trainer {
 class StepClock {
  public:
   using Clock = std::chrono::steady_clock;
-  /// kCommunication is what the backward pass does not hide: from the moment at which the last
-  /// gradient is handed to the reduction until all sums are there.
-  enum Part { kData, kForward, kBackward, kCommunication, kUpdate };
-  static constexpr std::array kNames{"data", "forward", "backward", "communication", "update"};
+  /// What the backward pass does not hide, from the moment at which the last gradient is handed to
+  /// the reduction: kAgreement until the sum of loss and control words is there, which is begun
+  /// before the last backward pass and reduced ahead of the gradients, so it takes time only
+  /// where another rank had not come as far as that pass; kCommunication until all sums are there.
+  enum Part { kData, kForward, kBackward, kAgreement, kCommunication, kUpdate };
+  static constexpr std::array kNames{"data",      "forward",       "backward",
+                                     "agreement", "communication", "update"};
   using Seconds = std::array<double, kNames.size()>;
 
   /// A step begins: all parts are 0.

@@ -3,7 +3,9 @@
 // collectives it uses. Made anew for each world.
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -15,14 +17,20 @@ namespace bellows::trainer {
 /// A tensor that is being reduced; wait() gives it, or throws MpiError.
 class Pending {
  public:
+  using Clock = std::chrono::steady_clock;
   Pending(torch::Tensor tensor, c10::intrusive_ptr<c10d::Work> work)
-      : tensor_(std::move(tensor)), work_(std::move(work)) {}
+      : tensor_(std::move(tensor)), work_(std::move(work)) {
+    work_->getFuture()->addCallback([ended = ended_](const auto&) { *ended = Clock::now(); });
+  }
   const torch::Tensor& wait() {
     work_->wait();
     return tensor_;
   }
+  /// When it was there, once wait() has returned: maybe long before.
+  Clock::time_point ended() const { return *ended_; }
 
  private:
+  std::shared_ptr<Clock::time_point> ended_ = std::make_shared<Clock::time_point>();
   torch::Tensor tensor_;
   c10::intrusive_ptr<c10d::Work> work_;
 };

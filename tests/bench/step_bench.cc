@@ -3,7 +3,7 @@
 // rank 0. BACKEND is bellows (our backend) or gloo (c10d's, through the file STORE); all else is
 // the same: model, data, reducer, optimizer. BATCH is that of one rank. With noise, or noise-adam,
 // it is our backend, and each second step measures gradient noise: a list of pairs, without and
-// with.
+// with. With timeline likewise, and each second step is recorded in the file STORE.json.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -15,11 +15,13 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <vector>
 
+#include "mpi_elastic/timeline.h"
 #include "mpi_elastic/world.h"
 #include "tests/unit/trainer_fake_dataset.h"
 #include "trainer/batch.h"
 #include "trainer/gradients.h"
 #include "trainer/mpi_backend.h"
+#include "trainer/step_clock.h"
 #include "trainer/training_state.h"
 
 namespace bellows::trainer {
@@ -40,7 +42,10 @@ int run(char** argv) {
   const int batch = std::stoi(argv[3]);
   const int steps = std::stoi(argv[4]);
   let_waiting_threads_yield();
+  const bool timeline = std::string(argv[1]) == "timeline";
+  if (timeline) Timeline::open(std::string(argv[5]) + ".json");
   World world = World::open();
+  Timeline::enter(world, 1);
   at::set_num_threads(1);
   Options options;
   options.model = model;
@@ -60,12 +65,16 @@ int run(char** argv) {
 
   constexpr int kWarmup = 5;
   std::vector<double> seconds;
+  StepClock clock;
   for (int step = 0; step < kWarmup + steps; ++step) {
     const bool measure = noise && step % 2 == 0;
+    if (timeline) Timeline::pause(step % 2 != 0);
     const auto start = std::chrono::steady_clock::now();
+    clock.begin();
     for (const auto& [name, parameter] : state.parameters) parameter.mutable_grad().reset();
     const torch::Tensor loss =
         run_forward(*state.model, samples).loss / static_cast<double>(batch * world.size());
+    clock.lap(StepClock::kForward);
     c10::intrusive_ptr<c10d::Work> sum;
     if (state.norms) {
       state.norms->reset();
@@ -77,6 +86,8 @@ int run(char** argv) {
       sum = backend->allreduce(norms);
     });
     loss.backward();
+    clock.lap(StepClock::kBackward, reducer.all_given());
+    clock.lap(StepClock::kCommunication);
     if (measure) {
       sum->wait();
       std::vector<torch::Tensor> gradients;
@@ -84,12 +95,15 @@ int run(char** argv) {
       inner_product(gradients, gradients, *state.optimizer);
     }
     state.optimizer->step(0.01);
+    clock.lap(StepClock::kUpdate);
+    if (Timeline::on()) Timeline::add(fmt::format("step {}", step), start, StepClock::Clock::now());
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
     if (step >= kWarmup) seconds.push_back(took.count());
   }
   backend->barrier()->wait();
-  if (world.rank() == 0 && !noise) fmt::print("[{}]\n", fmt::join(seconds, ", "));
-  if (world.rank() == 0 && noise) {
+  const bool pairs_wanted = noise || timeline;
+  if (world.rank() == 0 && !pairs_wanted) fmt::print("[{}]\n", fmt::join(seconds, ", "));
+  if (world.rank() == 0 && pairs_wanted) {
     std::vector<std::string> pairs;
     for (std::size_t i = 0; i + 1 < seconds.size(); i += 2)
       pairs.push_back(fmt::format("[{}, {}]", seconds[i], seconds[i + 1]));
@@ -103,7 +117,9 @@ int run(char** argv) {
 
 int main(int argc, char** argv) {
   if (argc != 6) {
-    fmt::print(stderr, "usage: step_bench bellows|gloo|noise|noise-adam MODEL BATCH STEPS STORE\n");
+    fmt::print(
+        stderr,
+        "usage: step_bench bellows|gloo|noise|noise-adam|timeline MODEL BATCH STEPS STORE\n");
     return 2;
   }
   return bellows::trainer::run(argv);

@@ -5,6 +5,13 @@ $(call test_program,trainer_transfer,tests/programs/trainer_transfer.cc,trainer 
 $(O)/obj/tests/programs/trainer_%.o: EXTRA_FLAGS := $(trainer_FLAGS)
 TORCH_OBJS += $(O)/obj/tests/programs/trainer_ranks.o $(O)/obj/tests/programs/trainer_transfer.o
 
+# In place of a GPU's library.
+TEST_PROGRAMS += $(O)/tests/fake_nvml.so
+$(O)/tests/trainer_usage_test: $(O)/tests/fake_nvml.so
+$(O)/tests/fake_nvml.so: tests/programs/fake_nvml.cc
+	@mkdir -p $(@D)
+	$(CXX) $(ALL_CPPFLAGS) $(ALL_CXXFLAGS) $(LDFLAGS) -shared -o $@ $<
+
 # What a user of --policy builds.
 TEST_PROGRAMS += $(O)/tests/resize_policy.so
 $(O)/tests/resize_policy.so: tests/programs/resize_policy.cc trainer/adaptation/policy.h trainer/adaptation/throughput.h

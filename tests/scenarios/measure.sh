@@ -58,6 +58,13 @@ test_weak_scaling_of_a_training_grows_its_batch() {
 assert s["gustafson_serial_fraction"] is not None'
 }
 
+test_a_rule_that_grows_the_batch_with_the_ranks_is_weak_scaling_in_one_job() {
+  data
+  expect_exit 0 measure --ranks 1,2 --steps 15 "${TRAIN[@]}" --batch-rule per-rank
+  RUNS=b/run-1 check 'assert s["kind"] == "weak" and [z["batch"] for z in s["sizes"]] == [60, 120], s
+m = s["throughput_model"]; assert len(m["sizes"]) == 2 and m["sizes"][1]["batch"] == 120, m'
+}
+
 test_any_program_that_tells_its_progress_can_be_measured() {
   expect_exit 0 measure --ranks 2,1 --steps 15 elastic_steps --bytes 100000 --steps 100000000 --work 5
   RUNS=b/run-1 check 'assert [z["ranks"] for z in s["sizes"]] == [1, 2] and r["runs"][0]["program"] == "elastic_steps", r
@@ -75,16 +82,45 @@ test_it_says_why_a_size_cannot_be_measured() {
   expect_contains "$ERR" 'before all was measured; its last line: '
 }
 
-test_it_takes_its_job_along_when_it_is_stopped() {
+# begin: measures without end, in the background; its number is $bench.
+begin() {
   bellows-bench --output b --ranks 1 --steps 100000000 elastic_steps --steps 100000000 --work 5 2>err &
-  local bench=$!
+  bench=$!
   wait_until 20 grep -qs '"event":"step"' b/run-1/metrics.jsonl
+}
+
+test_it_takes_its_job_along_when_it_is_stopped() {
+  begin
   kill -TERM "$bench"
   expect_exit 1 wait_for_it "$bench"
   expect_contains "$(<err)" 'stopped by Terminated'
   expect_equal "$(tail -n 1 b/run-1/events.jsonl | grep -c '"kind":"end"')" 1
 }
 wait_for_it() { wait "$1"; }
+
+test_it_takes_its_job_along_when_it_is_killed() {
+  begin
+  local launcher
+  launcher=$(ps -o pid= --ppid "$bench" | tr -d ' ')
+  kill -KILL "$bench"
+  expect_exit 137 wait_for_it "$bench"
+  wait_until 60 is_gone "$launcher"
+  expect_equal "$(tail -n 1 b/run-1/events.jsonl | grep -c '"kind":"end"')" 1
+}
+is_gone() { [[ ! -d /proc/$1 || $(ps -o stat= -p "$1") == Z* ]]; }
+
+test_what_is_left_of_a_failure_is_named() {
+  expect_exit 1 measure --ranks 1 --steps 1000 elastic_steps --steps 20
+  expect_contains "$ERR" "what there is of it stays in $PWD/b"
+  expect_contains "$ERR" 'remove it, or give another --output'
+  rm -r b
+  begin
+  kill -TERM "$bench"
+  expect_exit 1 wait_for_it "$bench"
+  expect_contains "$(<err)" "stays in $PWD/b (bellows report --together $PWD/b/run-*); remove it"
+  # shellcheck disable=SC2046 # its words
+  expect_exit 0 $(sed -n 's/.*(\(bellows report [^)]*\)).*/\1/p' err)
+}
 
 test_wrong_use_is_named() {
   expect_exit 2 measure
@@ -97,6 +133,13 @@ test_wrong_use_is_named() {
   expect_exit 2 measure --weak bellows-train --model mlp
   expect_contains "$ERR" '--weak: the program needs --batch'
   expect_exit 2 measure bellows-train --metrics x
+  expect_exit 2 measure bellows-train --model mlp --batch-rule adaptive --max-batch 500
+  expect_contains "$ERR" '--batch-rule adaptive: changes the batch while sizes are measured'
+  expect_exit 2 measure bellows-train --model mlp --policy=mine.so
+  expect_contains "$ERR" '--policy: changes the batch'
+  expect_exit 2 measure --weak bellows-train --model mlp --batch 8 --batch-rule=per-rank
+  expect_contains "$ERR" '--weak: not with --batch-rule per-rank'
+  expect_no_file b
   mkdir b
   expect_exit 2 measure elastic_steps
   expect_contains "$ERR" '--output=b: is there already'

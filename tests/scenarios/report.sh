@@ -120,10 +120,10 @@ END_OF_CHECK
 test_the_page_looks_as_it_should() {
   data run
   expect_exit 0 env TZ=UTC bellows report run
-  picture report.html light.png 4600
+  picture report.html light.png 5000
   "$ROOT/tests/lib/page_blocks" light.png >blocks
   expect_exit 0 "$ROOT/tests/lib/page_blocks" light.png "$ROOT/tests/lib/report_page"
-  picture report.html dark.png 4600 --force-dark-mode
+  picture report.html dark.png 5000 --force-dark-mode
   "$ROOT/tests/lib/page_blocks" dark.png >dark
   expect_equal "$(head -c 3 blocks)" fff
   expect_matches "$(head -c 3 dark)" '^[01]{3}$'
@@ -200,6 +200,72 @@ test_events_alone_tell_of_the_world() {
   data run
   reported run/events.jsonl
   check 'f = [f for f in r["figures"] if f["id"] == "timeline"][0]; assert [p[1] for p in f["series"][0]["points"]] == [1, 2, 4, 4], f'
+  check 'a = r["runs"][0]
+assert (a["joins"], a["leaves"], a["repairs"]) == (2, 0, 0) and [w["joined"] for w in a["worlds"]] == [0, 1, 2], a
+assert a["rank_hours"] > 0 and a["steps"] is None and a["training_seconds"] is None and a["standstill_seconds"] is None, a'
+  expect_exit 0 bellows report run/events.jsonl
+  expect_matches "$OUT" 'ranks +1 to 4'
+  expect_lacks "$OUT" 'training s'
+  # The first events are lost: the ranks are those of the others.
+  sed -i 1d run/events.jsonl
+  reported run/events.jsonl
+  check 'a = r["runs"][0]; assert [w["ranks"] for w in a["worlds"]] == [2, 4] and a["joins"] == 2, a'
+}
+
+test_memory_and_gpus_are_shown_where_they_are_known() {
+  data run memory=5e8 gpu=2e9
+  reported run
+  check 'a = r["runs"][0]
+assert abs(a["peak_memory_bytes"] - 5.15e8) < 1 and abs(a["gpu_memory_bytes"] - 2.06e9) < 1, a
+assert abs(a["gpu_utilisation"] - 0.5) < 1e-9, a
+ids = {f["id"] for f in r["figures"]}; assert {"memory", "gpu-memory", "gpu-utilisation"} <= ids, ids'
+  expect_exit 0 bellows report run
+  expect_matches "$OUT" 'most memory of a rank MB +515'
+  expect_matches "$OUT" 'utilisation of the GPUs +50%'
+  data none
+  reported none
+  check 'assert r["runs"][0]["peak_memory_bytes"] is None and not [f for f in r["figures"] if "memory" in f["id"]]'
+}
+
+# The trainer's own model of step times; the parts of the steps fit t(N) = 0.1/N + 0.02 in a way.
+test_the_throughput_model_says_which_size_is_best() {
+  data run noise=1000
+  reported run
+  check 'm = r["scaling"][0]["throughput_model"]
+assert m["error"] < 0.2 and [z["ranks"] for z in m["sizes"]] == [1, 2, 3, 4], m
+assert m["fastest_ranks"] == 4 and m["cheapest_ranks"] == 1, m
+assert m["most_goodput"]["batch"] == 64 and m["goodput"] > 0 and r["scaling"][0]["noise_scale"] == 1000, m'
+  check 'for f in r["figures"]:
+  if f["id"] in ("speedup", "efficiency", "cost"):
+    assert [len(s["points"]) for s in f["series"] if s["name"] == "run: throughput model"] == [4], f'
+  expect_exit 0 bellows report --price 0.36EUR run
+  expect_contains "$OUT" 'the model of step times (Qiao et al., OSDI 2021) fits within '
+  expect_contains "$OUT" 'EUR per million samples'
+  expect_contains "$OUT" 'The most were the fastest'
+  expect_contains "$OUT" 'With a gradient noise scale of 1000 most progress is made by 4 ranks with a batch of 64.'
+}
+
+test_what_is_better_than_ideal_is_doubted() {
+  data run sizes=1,2 steps=30 work=0.1 fixed=0
+  reported run
+  expect_lacks "$ERR" 'efficiency far above'
+  # One rank was disturbed.
+  data slow sizes=1 work=0.5 fixed=0
+  data two sizes=2 work=0.1 fixed=0
+  reported slow two
+  expect_contains "$ERR" 'all runs: an efficiency far above 100% at 2 (500%) ranks: most likely the smaller sizes were disturbed'
+  check 'assert any("far above 100%" in n for n in r["notes"]), r["notes"]'
+}
+
+test_batches_that_differ_are_named() {
+  data one sizes=1 batch=64
+  data four sizes=4 batch=100
+  reported one four
+  expect_contains "$ERR" 'all runs: the batch is neither the same at each size nor grows with the ranks (ranks of batch: 1 of 64, 4 of 100)'
+  data run sizes=2
+  sed -i '12,22s/"batch": 64/"batch": 96/' run/metrics.jsonl
+  reported run
+  expect_contains "$ERR" 'run: the batch changed while it was measured at 2 ranks'
 }
 
 test_names_that_mean_something_to_gnuplot_or_html_do_no_harm() {

@@ -233,7 +233,7 @@ steps_after() {
 for line in map(json.loads, open(sys.argv[1])):
   if line["event"] == "step" and line["step"] > int(sys.argv[2]):
     print({k: v for k, v in line.items() if not k.endswith("second") and "seconds" not in k
-           and k not in ("time", "parts")})' "$@"
+           and k not in ("time", "parts", "peak_memory_bytes")})' "$@"
 }
 
 # resumes_with_the_same_bits RANKS OPTIONS…

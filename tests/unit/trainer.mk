@@ -8,6 +8,7 @@ $(call unit_test,trainer_noise_test,tests/unit/trainer_noise_test.cc,trainer,$(T
 $(call unit_test,trainer_goodput_test,tests/unit/trainer_goodput_test.cc,trainer,$(TRAINER_PLAIN_LIBS))
 $(call unit_test,trainer_policy_test,tests/unit/trainer_policy_test.cc,trainer,$(TRAINER_PLAIN_LIBS))
 $(call unit_test,trainer_shares_test,tests/unit/trainer_shares_test.cc,trainer,$(TRAINER_PLAIN_LIBS))
+$(call unit_test,trainer_usage_test,tests/unit/trainer_usage_test.cc,trainer,$(TRAINER_PLAIN_LIBS))
 $(call unit_test,trainer_model_test,tests/unit/trainer_model_test.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
 $(call unit_test,trainer_state_test,tests/unit/trainer_state_test.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
 $(call unit_test,trainer_norm_test,tests/unit/trainer_norm_test.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))

@@ -3,31 +3,24 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
 
 #include "config.h"
 #include "trainer/bench/job.h"
 #include "trainer/bench/measure.h"
 #include "trainer/bench/options.h"
+#include "trainer/tool.h"
 
 namespace bellows::bench {
 namespace fs = std::filesystem;
 
 namespace {
 
-enum ExitCode { kDone = 0, kFailure = 1, kUsage = 2 };
 using Words = std::vector<std::string>;
 
 void say(const std::string& text) {
   fmt::print(stderr, "bellows-bench: {}\n", text);
   std::fflush(stderr);
-}
-
-int complain(const std::string& text, ExitCode code) {
-  say(text);
-  return code;
 }
 
 Words operator+(Words all, const Words& more) {
@@ -113,15 +106,36 @@ void measure_weak_training(const Options& options, int round, Words& runs) {
   }
 }
 
-int report(const Options& options, const Words& runs) {
+void report(const Options& options, const Words& runs) {
   const int code = run_program(
       Words{sibling("bellows-report"), "--together", "--warm-up", std::to_string(options.warm_up),
             "--title", "Scaling of " + fs::path(options.command[0]).filename().string(), "--html",
             options.folder + "/report.html"} +
       runs);
-  return code == 0 ? kDone
-                   : complain("no report, but " + options.folder + " has all that was measured",
-                              kFailure);
+  if (code != 0) throw BenchError("no report: bellows-report ended with " + std::to_string(code));
+}
+
+void measure_all(const Options& options, Words& runs) {
+  for (int round = 1; round <= options.repeat; ++round) {
+    if (options.weak && options.is_trainer()) {
+      measure_weak_training(options, round, runs);
+    } else {
+      runs.push_back(new_folder(options, fmt::format("run-{}", round)));
+      measure_elastic(options, runs.back());
+    }
+  }
+}
+
+/// What is left of a measurement that failed is kept: it says why, and may be worth a report.
+std::string what_is_left(const Options& options, const Words& runs) {
+  const std::string folder = fs::absolute(options.folder).string();
+  std::string text = "what there is of it stays in " + folder;
+  if (std::ranges::any_of(runs, [](const std::string& run) {
+        std::error_code failed;
+        return fs::file_size(run + "/metrics.jsonl", failed) > 0 && !failed;
+      }))
+    text += fmt::format(" (bellows report --together {}/run-*)", folder);
+  return text + "; remove it, or give another --output, before you try again";
 }
 
 int measure(const Options& options) {
@@ -131,35 +145,29 @@ int measure(const Options& options) {
   if (!fs::create_directories(options.folder, failed))
     throw UsageError("--output=" + options.folder + ": " + failed.message());
   Words runs;
-  for (int round = 1; round <= options.repeat; ++round) {
-    if (options.weak && options.is_trainer()) {
-      measure_weak_training(options, round, runs);
-    } else {
-      runs.push_back(new_folder(options, fmt::format("run-{}", round)));
-      measure_elastic(options, runs.back());
-    }
+  try {
+    measure_all(options, runs);
+    report(options, runs);
+  } catch (const std::exception& e) {
+    say(e.what());
+    throw BenchError(what_is_left(options, runs));
   }
-  return report(options, runs);
+  return trainer::kSuccess;
 }
 
 int run(const Words& arguments) {
   catch_stop_signals();
-  try {
-    const Options options = parse_options(arguments);
-    if (options.help || options.version) {
-      fmt::print("{}", options.help ? help_text() : "bellows-bench " BELLOWS_VERSION "\n");
-      return kDone;
-    }
-    return measure(options);
-  } catch (const UsageError& e) {
-    return complain(e.what(), kUsage);
-  } catch (const std::exception& e) {
-    return complain(e.what(), kFailure);
-  }
+  const Options options = parse_options(arguments);
+  if (!options.help && !options.version) return measure(options);
+  fmt::print("{}", options.help ? help_text() : "bellows-bench " BELLOWS_VERSION "\n");
+  return trainer::kSuccess;
 }
 
 }  // namespace
 
 }  // namespace bellows::bench
 
-int main(int argc, char** argv) { return bellows::bench::run({argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  return bellows::trainer::run_tool("bellows-bench",
+                                    [&] { return bellows::bench::run({argv + 1, argv + argc}); });
+}

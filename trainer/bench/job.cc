@@ -4,7 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -29,31 +29,45 @@ volatile std::sig_atomic_t stop_signal = 0;
 constexpr auto kStopLimit = std::chrono::seconds(60);
 constexpr ControlClient::Milliseconds kAnswerLimit{10'000};
 
+[[noreturn]] void become(std::vector<char*>& arguments, const char* output, pid_t parent,
+                         int failed) {
+  // Our end, by kill -9 too, is told to the job, so that it does not go on for nobody.
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != parent) _exit(127);  // that was before prctl
+  for (const int signal : {SIGPIPE, SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
+  const int in = open("/dev/null", O_RDONLY);
+  const int out = output != nullptr ? open(output, O_WRONLY | O_CREAT | O_APPEND, 0644) : -1;
+  if (in >= 0 && dup2(in, STDIN_FILENO) >= 0 &&
+      (output == nullptr ||
+       (out >= 0 && dup2(out, STDOUT_FILENO) >= 0 && dup2(STDOUT_FILENO, STDERR_FILENO) >= 0)))
+    execvp(arguments[0], arguments.data());
+  const int reason = errno;
+  (void)!write(failed, &reason, sizeof reason);
+  _exit(127);
+}
+
 /// 0 and the process, or an error number.
 int start(std::vector<std::string>& command, const char* output, pid_t& process) {
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  if (output != nullptr) {
-    posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, output, O_WRONLY | O_CREAT | O_APPEND,
-                                     0644);
-    posix_spawn_file_actions_adddup2(&files, STDOUT_FILENO, STDERR_FILENO);
-  }
   std::vector<char*> arguments;
+  arguments.reserve(command.size() + 1);
   for (std::string& argument : command) arguments.push_back(argument.data());
   arguments.push_back(nullptr);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t ours;
-  sigemptyset(&ours);
-  for (const int signal : {SIGPIPE, SIGINT, SIGTERM, SIGHUP}) sigaddset(&ours, signal);
-  posix_spawnattr_setsigdefault(&attributes, &ours);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
-  const int failed =
-      posix_spawnp(&process, arguments[0], &files, &attributes, arguments.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
-  return failed;
+  int pipe_ends[2];  // closed by an exec that succeeds
+  if (pipe2(pipe_ends, O_CLOEXEC) != 0) return errno;
+  const protocol::Fd read_end(pipe_ends[0]);
+  protocol::Fd write_end(pipe_ends[1]);
+  const pid_t parent = getpid();
+  process = fork();
+  if (process == 0) become(arguments, output, parent, write_end.get());
+  if (process < 0) return errno;
+  write_end = protocol::Fd();
+  int reason = 0;
+  ssize_t got = 0;
+  while ((got = read(read_end.get(), &reason, sizeof reason)) < 0 && errno == EINTR) continue;
+  if (got != sizeof reason) return 0;
+  waitpid(process, nullptr, 0);
+  process = 0;
+  return reason;
 }
 
 int wait_for(pid_t process) {
@@ -93,7 +107,8 @@ Job::Job(std::vector<std::string> command, const std::string& output) : output_(
 Job::~Job() {
   try {
     stop();
-  } catch (const std::exception&) {
+  } catch (const BenchError&) {
+    process_ = 0;  // it was killed
   }
 }
 

@@ -24,7 +24,8 @@ class Job {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Starts `command`, with what it writes in the file `output`. Throws BenchError.
+  /// Starts `command`, with what it writes in the file `output`. It gets SIGTERM when we end,
+  /// however that is (when the thread that calls this ends). Throws BenchError.
   Job(std::vector<std::string> command, const std::string& output);
   Job(const Job&) = delete;
   Job& operator=(const Job&) = delete;

@@ -2,7 +2,6 @@
 #include "trainer/bench/options.h"
 
 #include <algorithm>
-#include <boost/program_options.hpp>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -10,6 +9,8 @@
 #include <set>
 #include <sstream>
 #include <thread>
+
+#include "trainer/tool.h"
 
 namespace bellows::bench {
 namespace po = boost::program_options;
@@ -101,6 +102,14 @@ void check(const Options& o) {
     throw UsageError("--metrics: bellows-bench has the training write them to its folder");
   if (o.weak && whole(option_of(o.command, "batch")) < 1)
     throw UsageError("--weak: the program needs --batch, which is taken times the ranks");
+  const std::string rule = option_of(o.command, "batch-rule");
+  if (rule == "adaptive" || !option_of(o.command, "policy").empty())
+    throw UsageError(std::string(rule == "adaptive" ? "--batch-rule adaptive" : "--policy") +
+                     ": changes the batch while sizes are measured, so they cannot be compared; "
+                     "leave it out");
+  if (o.weak && !rule.empty() && rule != "fixed")
+    throw UsageError("--weak: not with --batch-rule " + rule +
+                     ", which sets the batch by the ranks itself; leave one of them out");
 }
 
 }  // namespace
@@ -137,18 +146,7 @@ Options parse_options(const std::vector<std::string>& arguments) {
   options.command.assign(middle, arguments.end());
   if (!options.command.empty() && options.command[0] == "--")
     options.command.erase(options.command.begin());
-  try {
-    po::variables_map given;
-    using namespace po::command_line_style;
-    po::store(po::command_line_parser(std::vector<std::string>(arguments.begin(), middle))
-                  .options(table.shown)
-                  .style(unix_style & ~allow_guessing)
-                  .run(),
-              given);
-    po::notify(given);
-  } catch (const po::error& wrong) {
-    throw UsageError(wrong.what());
-  }
+  trainer::parse_arguments({arguments.begin(), middle}, table.shown);
   if (options.help || options.version) return options;
   options.ranks = table.ranks.empty() ? sizes_up_to(most_ranks()) : parse_ranks(table.ranks);
   options.launch = split(table.launch, ' ');

@@ -2,16 +2,14 @@
 // The command line of bellows-bench.
 #pragma once
 
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "trainer/errors.h"
+
 namespace bellows::bench {
 
-/// Wrong use; `what()` names the argument and what is allowed.
-class UsageError : public std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
+using trainer::UsageError;
 
 struct Options {
   std::vector<int> ranks;  // sizes to measure, in this order

@@ -11,17 +11,11 @@
 #include "trainer/report/gnuplot.h"
 #include "trainer/report/html.h"
 #include "trainer/report/run_reader.h"
+#include "trainer/tool.h"
 
 namespace bellows::report {
 
 namespace {
-
-enum ExitCode { kDone = 0, kFailure = 1, kUsage = 2 };
-
-int complain(const std::string& text, ExitCode code) {
-  fmt::print(stderr, "bellows-report: {}\n", text);
-  return code;
-}
 
 void write_file(const std::string& file, const std::string& text) {
   std::ofstream out(file, std::ios::binary);
@@ -44,30 +38,22 @@ int make(const Options& options) {
     fmt::print("{}", csv_text(contents));
   else
     fmt::print("{}\nThe report: {}\n", summary_text(contents), options.html);
-  return std::fflush(stdout) == 0 ? kDone : complain(std::strerror(errno), kFailure);
+  if (std::fflush(stdout) != 0) throw std::runtime_error(std::strerror(errno));
+  return trainer::kSuccess;
 }
 
 int run(const std::vector<std::string>& arguments) {
-  try {
-    const Options options = parse_options(arguments);
-    if (options.help || options.version) {
-      fmt::print("{}", options.help ? help_text() : "bellows-report " BELLOWS_VERSION "\n");
-      return kDone;
-    }
-    return make(options);
-  } catch (const UsageError& e) {
-    return complain(e.what(), kUsage);
-  } catch (const UnreadableRun& e) {
-    return complain(e.what(), kUsage);
-  } catch (const NotComparable& e) {
-    return complain(e.what(), kUsage);
-  } catch (const std::exception& e) {
-    return complain(e.what(), kFailure);
-  }
+  const Options options = parse_options(arguments);
+  if (!options.help && !options.version) return make(options);
+  fmt::print("{}", options.help ? help_text() : "bellows-report " BELLOWS_VERSION "\n");
+  return trainer::kSuccess;
 }
 
 }  // namespace
 
 }  // namespace bellows::report
 
-int main(int argc, char** argv) { return bellows::report::run({argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  return bellows::trainer::run_tool("bellows-report",
+                                    [&] { return bellows::report::run({argv + 1, argv + argc}); });
+}

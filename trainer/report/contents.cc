@@ -7,6 +7,7 @@
 #include <set>
 
 #include "trainer/report/course_figures.h"
+#include "trainer/report/prediction_figures.h"
 #include "trainer/report/summary.h"
 
 namespace bellows::report {
@@ -91,7 +92,8 @@ std::vector<NamedScaling> scalings_of(const std::vector<Run>& runs, const Option
   }
   const bool one_each = single && sizes.size() > 1;
   if (!scalings.empty() && (one_each || (options.together && runs.size() > 1)))
-    return {{"all runs", scaling_of(runs, options.warm_up)}};
+    scalings = {{"all runs", scaling_of(runs, options.warm_up)}};
+  for (NamedScaling& named : scalings) named.predictions = predict(named.scaling);
   return scalings;
 }
 
@@ -101,12 +103,15 @@ Contents make_contents(const Options& options, const std::vector<Run>& runs,
   compare_runs(options, runs, contents.notes);
   for (const Run& run : runs)
     contents.notes.insert(contents.notes.end(), run.notes.begin(), run.notes.end());
+  for (const NamedScaling& named : scalings)
+    for (std::string& doubt : doubts(named)) contents.notes.push_back(std::move(doubt));
   contents.tables.push_back(summary_table(runs, options.price));
   Table scaling = scaling_table(scalings);
   for (const NamedScaling& named : scalings)
     for (const std::string& sentence : fit_sentences(named))
       scaling.caption += (scaling.caption.empty() ? "" : " ") + sentence;
   contents.tables.push_back(std::move(scaling));
+  contents.tables.push_back(prediction_table(scalings, options.price));
   if (has_sizes(scalings)) {
     contents.figures.push_back(speedup_figure(scalings));
     contents.figures.push_back(efficiency_figure(scalings));

@@ -2,7 +2,6 @@
 // Makes a report out of runs.
 #pragma once
 
-#include <stdexcept>
 #include <vector>
 
 #include "trainer/report/figure.h"
@@ -12,8 +11,8 @@
 namespace bellows::report {
 
 /// Runs that say nothing about each other. `what()` says in what they differ.
-class NotComparable : public std::runtime_error {
-  using std::runtime_error::runtime_error;
+class NotComparable : public UsageError {
+  using UsageError::UsageError;
 };
 
 /// The scaling of each run that has had several sizes; of all together where each has had one, and

@@ -52,19 +52,13 @@ Figure of_steps(const std::vector<Run>& runs, Figure figure, bool by_time, const
   return figure;
 }
 
-/// Ranks from the metrics; where there are none, from the events.
 Series ranks_over_time(const Run& run) {
   Series series{.name = run.name, .style = Style::steps};
   auto& points = series.points;
-  if (!run.worlds.empty() || !run.steps.empty()) {
-    for (const WorldRecord& world : run.worlds)
-      points.push_back({world.time, static_cast<double>(world.ranks)});
-    if (points.empty()) points.push_back({0, static_cast<double>(run.steps.front().ranks)});
-  } else {
-    for (const auto& event : run.events)
-      if (points.empty() || points.back().y != static_cast<double>(event.ranks))
-        points.push_back({event.time - run.began, static_cast<double>(event.ranks)});
-  }
+  for (const WorldRecord& world : run.worlds)
+    points.push_back({world.time, static_cast<double>(world.ranks)});
+  if (points.empty() && !run.steps.empty())
+    points.push_back({0, static_cast<double>(run.steps.front().ranks)});
   if (!points.empty()) points.push_back({run.seconds, points.back().y});
   return series;
 }
@@ -148,6 +142,21 @@ std::vector<Figure> course_figures(const std::vector<Run>& runs) {
        .caption = "McCandlish et al. 2018: the batch up to which a larger one pays.",
        .y_label = "samples"},
       false, [](const StepRecord& r) { return r.noise_scale; });
+  add({.id = "memory",
+       .title = "Memory",
+       .caption = "The most that any rank has had of main memory until then.",
+       .y_label = "MB"},
+      false, [](const StepRecord& r) { return r.peak_memory / 1e6; });
+  add({.id = "gpu-memory",
+       .title = "Memory of the GPUs",
+       .caption = "In use on the fullest.",
+       .y_label = "MB"},
+      true, [](const StepRecord& r) { return r.gpu_memory / 1e6; });
+  add({.id = "gpu-utilisation",
+       .title = "Utilisation of the GPUs",
+       .caption = "The part of the time in which a kernel ran (NVML): the mean of all.",
+       .y_label = "utilisation"},
+      true, [](const StepRecord& r) { return r.gpu_utilisation; });
   std::erase_if(figures, [](const Figure& figure) { return figure.series.empty(); });
   return figures;
 }
@@ -162,12 +171,15 @@ Table change_table(const std::vector<Run>& runs) {
                           "standstill s", "state sent MB"},
               .appendix = true};
   for (const Run& run : runs)
-    for (const WorldRecord& world : run.worlds)
-      table.rows.push_back(
-          {run.name, fmt::format("{:.1f}", world.time), fmt::format("{}", world.step), world.cause,
-           fmt::format("{}", world.ranks), fmt::format("{}", world.joined),
-           fmt::format("{}", world.left), fmt::format("{:.3f}", world.standstill_seconds),
-           fmt::format("{:.1f}", world.bytes / 1e6)});
+    for (const WorldRecord& world : run.worlds) {
+      const bool tells = std::isfinite(world.standstill_seconds);
+      table.rows.push_back({run.name, fmt::format("{:.1f}", world.time),
+                            tells ? fmt::format("{}", world.step) : "-", world.cause,
+                            fmt::format("{}", world.ranks), fmt::format("{}", world.joined),
+                            fmt::format("{}", world.left),
+                            tells ? fmt::format("{:.3f}", world.standstill_seconds) : "-",
+                            tells ? fmt::format("{:.1f}", world.bytes / 1e6) : "-"});
+    }
   return table;
 }
 

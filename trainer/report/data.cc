@@ -25,6 +25,37 @@ json::object spread_json(const Spread& spread) {
           {"steps", number(spread.count)}};
 }
 
+json::object prediction_json(const Prediction& size) {
+  return {{"nodes", size.nodes},
+          {"ranks", size.ranks},
+          {"batch", number(size.batch)},
+          {"step_seconds", number(size.step_seconds)},
+          {"samples_per_second", number(size.speed)},
+          {"rank_seconds_per_sample", number(size.rank_seconds_per_sample)}};
+}
+
+json::value model_json(const std::optional<Predictions>& found) {
+  if (!found) return nullptr;
+  json::array sizes;
+  for (const Prediction& size : found->sizes) sizes.push_back(prediction_json(size));
+  const trainer::ThroughputModel& m = found->model;
+  return json::object{
+      {"alpha_c", m.alpha_c},
+      {"beta_c", m.beta_c},
+      {"alpha_n", m.alpha_n},
+      {"beta_n", m.beta_n},
+      {"alpha_r", m.alpha_r},
+      {"beta_r", m.beta_r},
+      {"gamma", m.gamma},
+      {"error", number(found->error)},
+      {"sizes", std::move(sizes)},
+      {"fastest_ranks", found->fastest.ranks},
+      {"cheapest_ranks", found->cheapest.ranks},
+      {"most_goodput", found->most_goodput ? json::value(prediction_json(*found->most_goodput))
+                                           : json::value(nullptr)},
+      {"goodput", number(found->goodput)}};
+}
+
 json::object scaling_json(const NamedScaling& named) {
   json::array sizes;
   for (const SizeResult& size : named.scaling.sizes) {
@@ -48,7 +79,9 @@ json::object scaling_json(const NamedScaling& named) {
           {"amdahl_serial_fraction", number(scaling.amdahl.value_or(kUnknown))},
           {"amdahl_error", scaling.amdahl ? number(scaling.amdahl_error) : nullptr},
           {"gustafson_serial_fraction", number(scaling.gustafson.value_or(kUnknown))},
-          {"half_efficient_ranks", number(scaling.half_efficient.value_or(kUnknown))}};
+          {"half_efficient_ranks", number(scaling.half_efficient.value_or(kUnknown))},
+          {"noise_scale", number(scaling.noise_scale)},
+          {"throughput_model", model_json(named.predictions)}};
 }
 
 json::object run_json(const Run& run) {
@@ -72,12 +105,15 @@ json::object run_json(const Run& run) {
           {"standstill_seconds", number(s.standstill)},
           {"evaluation_seconds", number(s.evaluations)},
           {"checkpoint_seconds", number(s.checkpoints)},
-          {"steps", s.steps},
+          {"steps", run.steps.empty() ? json::value(nullptr) : json::value(s.steps)},
           {"redone_steps", s.redone},
           {"samples", number(s.samples)},
           {"samples_per_second", number(s.samples_per_second)},
           {"samples_per_second_overall", number(s.samples_per_second_overall)},
           {"rank_hours", number(s.rank_hours)},
+          {"peak_memory_bytes", number(s.peak_memory)},
+          {"gpu_memory_bytes", number(s.gpu_memory)},
+          {"gpu_utilisation", number(s.gpu_utilisation)},
           {"loss", number(s.loss)},
           {"test_loss", number(s.test_loss)},
           {"test_accuracy", number(s.test_accuracy)},

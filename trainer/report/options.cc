@@ -2,11 +2,12 @@
 #include "trainer/report/options.h"
 
 #include <algorithm>
-#include <boost/program_options.hpp>
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <sstream>
+
+#include "trainer/tool.h"
 
 namespace bellows::report {
 namespace po = boost::program_options;
@@ -60,27 +61,15 @@ Options parse_options(const std::vector<std::string>& arguments) {
   all.add(table.shown).add_options()("run", po::value(&options.runs));
   po::positional_options_description positional;
   positional.add("run", -1);
-  try {
-    po::variables_map given;
-    using namespace po::command_line_style;
-    po::store(po::command_line_parser(arguments)
-                  .options(all)
-                  .positional(positional)
-                  .style(unix_style & ~allow_guessing)
-                  .run(),
-              given);
-    po::notify(given);
-    if (options.help || options.version) return options;
-    if (options.json && options.csv) throw UsageError("give --json or --csv, not both");
-    if (given.contains("html"))
-      options.html = table.html;
-    else if (options.json || options.csv)
-      options.html.clear();
-    if (given.contains("html") && options.html.empty()) throw UsageError("--html: names no file");
-    if (!table.price.empty()) options.price = parse_price(table.price);
-  } catch (const po::error& wrong) {
-    throw UsageError(wrong.what());
-  }
+  const po::variables_map given = trainer::parse_arguments(arguments, all, positional);
+  if (options.help || options.version) return options;
+  if (options.json && options.csv) throw UsageError("give --json or --csv, not both");
+  if (given.contains("html"))
+    options.html = table.html;
+  else if (options.json || options.csv)
+    options.html.clear();
+  if (given.contains("html") && options.html.empty()) throw UsageError("--html: names no file");
+  if (!table.price.empty()) options.price = parse_price(table.price);
   if (options.warm_up < 0)
     throw UsageError("--warm-up=" + std::to_string(options.warm_up) + ": must be 0 or more steps");
   if (options.runs.empty())

@@ -3,18 +3,15 @@
 #pragma once
 
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "trainer/errors.h"
 #include "trainer/report/scaling_figures.h"
 
 namespace bellows::report {
 
-/// Wrong use; `what()` names the argument and what is allowed.
-class UsageError : public std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
+using trainer::UsageError;
 
 struct Options {
   std::vector<std::string> runs;

@@ -23,9 +23,13 @@ struct StepRecord {
   std::int64_t step = 0;
   std::int64_t steps = 1;  // that it is the mean of
   int ranks = 0;
-  double samples = kUnknown;  // since the start of the training
+  int nodes = 1;
+  std::int64_t accumulation = 0;  // passes of a rank before its last
+  double samples = kUnknown;      // since the start of the training
   double loss = kUnknown, accuracy = kUnknown, learning_rate = kUnknown, batch = kUnknown,
          gradient_norm = kUnknown, noise_scale = kUnknown;
+  // Of the rank that has most, bytes; and the mean of the ranks, 0 to 1.
+  double peak_memory = kUnknown, gpu_memory = kUnknown, gpu_utilisation = kUnknown;
   double mean_batch = kUnknown;  // of `steps`, some of which may end a pass with what is left of it
   double samples_per_second = kUnknown;
   double step_seconds = kUnknown;
@@ -43,7 +47,7 @@ struct WorldRecord {
   int ranks = 0;
   std::string cause;  // start, join, leave, repair, resume, end
   int joined = 0, left = 0;
-  double standstill_seconds = 0;
+  double standstill_seconds = 0;  // kUnknown, as `bytes` and `step` 0, where only events tell
   double bytes = 0;
 };
 

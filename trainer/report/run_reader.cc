@@ -33,6 +33,21 @@ std::string text(const json::object& line, const char* name) {
   return value != nullptr && value->is_string() ? std::string(value->get_string()) : "";
 }
 
+/// Of the numbers in a list: the largest, and the mean.
+std::pair<double, double> most_and_mean(const json::object& line, const char* name) {
+  const json::value* list = line.if_contains(name);
+  double most = kUnknown, sum = 0, count = 0;
+  if (list == nullptr || !list->is_array()) return {kUnknown, kUnknown};
+  for (const json::value& item : list->get_array()) {
+    if (!item.is_number()) continue;
+    const auto value = item.to_number<double>();
+    most = count == 0 ? value : std::max(most, value);
+    sum += value;
+    ++count;
+  }
+  return {most, sum / count};  // unknown when there is none
+}
+
 class Reader {
  public:
   explicit Reader(Run& run) : run_(run) {}
@@ -77,6 +92,7 @@ class Reader {
     if (!run_.events.empty() && !std::isfinite(run_.began)) run_.began = run_.events.front().time;
     for (const protocol::JobEvent& event : run_.events)
       run_.seconds = std::max(run_.seconds, event.time - run_.began);
+    if (run_.worlds.empty() && run_.steps.empty()) take_worlds_from_events();
     mark_redone();
     if (run_.program.empty()) run_.program = "unknown";
   }
@@ -145,6 +161,8 @@ class Reader {
     record.steps = std::max<std::int64_t>(1, whole(line, "steps", 1));
     record.ranks = ranks;
     record.unmeasured = unmeasured_;
+    record.nodes = static_cast<int>(std::clamp<std::int64_t>(whole(line, "nodes", 1), 1, ranks));
+    record.accumulation = std::clamp<std::int64_t>(whole(line, "accumulation"), 0, 1 << 20);
     record.samples = number(line, "sample");
     record.loss = number(line, "loss");
     record.accuracy = number(line, "accuracy");
@@ -155,6 +173,9 @@ class Reader {
     record.noise_scale = number(line, "noise_scale");
     record.samples_per_second = number(line, "samples_per_second");
     record.step_seconds = number(line, "step_seconds");
+    record.peak_memory = most_and_mean(line, "peak_memory_bytes").first;
+    record.gpu_memory = most_and_mean(line, "gpu_memory_bytes").first;
+    record.gpu_utilisation = most_and_mean(line, "gpu_utilisation").second;
     if (const json::value* parts = line.if_contains("parts"); parts && parts->is_object()) {
       for (const auto& [name, seconds] : parts->get_object())
         if (seconds.is_number()) record.parts.emplace_back(name, seconds.to_number<double>());
@@ -186,6 +207,22 @@ class Reader {
     for (const auto& [name, value] : options->get_object())
       run_.options[name] =
           value.is_string() ? std::string(value.get_string()) : json::serialize(value);
+  }
+
+  /// Without metrics. How long the training stood still is not known by bellows-run.
+  void take_worlds_from_events() {
+    std::int64_t before = 0;
+    for (const protocol::JobEvent& event : run_.events) {
+      const std::string& kind = event.kind;
+      const bool world = kind == "start" || kind == "join" || kind == "leave" || kind == "repair";
+      if (!world && event.ranks == before) continue;
+      const auto change = static_cast<int>(run_.worlds.empty() ? 0 : event.ranks - before);
+      // Where the first events are missing, the others still tell of the ranks.
+      const std::string cause = world ? kind : run_.worlds.empty() ? "start" : "";
+      run_.worlds.push_back({event.time - run_.began, 0, static_cast<int>(event.ranks), cause,
+                             std::max(0, change), std::max(0, -change), kUnknown, kUnknown});
+      before = event.ranks;
+    }
   }
 
   void mark_redone() {

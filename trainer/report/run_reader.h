@@ -2,16 +2,16 @@
 // Reads what a run leaves.
 #pragma once
 
-#include <stdexcept>
 #include <string>
 
+#include "trainer/errors.h"
 #include "trainer/report/run.h"
 
 namespace bellows::report {
 
 /// Nothing can be read from there. `what()` names the file and the reason.
-class UnreadableRun : public std::runtime_error {
-  using std::runtime_error::runtime_error;
+class UnreadableRun : public trainer::UsageError {
+  using UsageError::UsageError;
 };
 
 /// `path`: a file with JSON lines of bellows-train --metrics or bellows-run --events, or a folder

@@ -2,6 +2,8 @@
 #include "trainer/report/scaling.h"
 
 #include <algorithm>
+#include <charconv>
+#include <tuple>
 
 namespace bellows::report {
 
@@ -9,6 +11,8 @@ namespace {
 
 // What differs by less is the same.
 constexpr double kSameBatch = 0.02;
+
+bool is_same(double a, double b) { return std::abs(a - b) <= kSameBatch * std::max(a, b); }
 
 using BySize = std::map<int, std::vector<const StepRecord*>>;
 
@@ -27,12 +31,12 @@ void collect(const Run& run, int warm_up, BySize& sizes) {
   }
 }
 
-double median_batch(const std::vector<const StepRecord*>& records) {
+Spread batches_of(const std::vector<const StepRecord*>& records) {
   std::vector<Weighted> batches;
+  batches.reserve(records.size());
   for (const StepRecord* r : records)
     batches.push_back({r->step_samples(), static_cast<double>(r->steps)});
-  const Spread spread = spread_of(std::move(batches));
-  return spread.count > 0 ? spread.median : kUnknown;
+  return spread_of(std::move(batches));
 }
 
 void add_parts(const std::vector<const StepRecord*>& records, SizeResult& result) {
@@ -51,10 +55,66 @@ void add_parts(const std::vector<const StepRecord*>& records, SizeResult& result
   for (auto& [name, seconds] : result.parts) seconds /= steps;
 }
 
+/// Of one record; nothing where its parts are not known. As the trainer does, "backward" ends with
+/// this rank's last gradient.
+std::optional<trainer::StepTimes> times_of(const StepRecord& r) {
+  double compute = 0;
+  for (const auto& [name, seconds] : r.parts)
+    if (name == "data" || name == "forward" || name == "backward") compute += seconds;
+  const double passes = static_cast<double>(r.accumulation) + 1;
+  trainer::StepTimes times{r.nodes, r.ranks, r.step_samples() / r.ranks / passes, compute / passes,
+                           r.step_seconds - compute / passes * (passes - 1)};
+  const bool known = compute > 0 && times.optimize_seconds > 0 && times.micro_batch > 0 &&
+                     r.nodes <= r.ranks && std::isfinite(times.micro_batch);
+  return known ? std::optional(times) : std::nullopt;
+}
+
+void add_passes(const std::vector<const StepRecord*>& records, Scaling& scaling) {
+  // One step says little, and what is left of a pass is no batch of its own.
+  constexpr double kFewest = 3;
+  struct Times {
+    trainer::StepTimes first;
+    std::vector<Weighted> accumulate, optimize;
+  };
+  std::map<std::tuple<int, std::int64_t, std::int64_t>, Times> groups;
+  for (const StepRecord* r : records) {
+    const auto times = times_of(*r);
+    if (!times) continue;
+    Times& group = groups[{r->nodes, r->accumulation, std::llround(times->micro_batch * r->ranks)}];
+    group.first = *times;
+    group.accumulate.push_back({times->accumulate_seconds, static_cast<double>(r->steps)});
+    group.optimize.push_back({times->optimize_seconds, static_cast<double>(r->steps)});
+  }
+  for (auto& [key, group] : groups) {
+    const Spread accumulate = spread_of(std::move(group.accumulate));
+    if (accumulate.count < kFewest) continue;
+    group.first.accumulate_seconds = accumulate.median;
+    group.first.optimize_seconds = spread_of(std::move(group.optimize)).median;
+    scaling.passes.push_back({group.first, std::get<1>(key)});
+  }
+}
+
+std::int64_t whole_option(const Run& run, const char* name) {
+  const auto found = run.options.find(name);
+  std::int64_t number = 0;
+  if (found != run.options.end())
+    std::from_chars(found->second.data(), found->second.data() + found->second.size(), number);
+  return number;
+}
+
+void add_noise(const Run& run, Scaling& scaling) {
+  for (const StepRecord& record : run.steps)
+    if (std::isfinite(record.noise_scale)) scaling.noise_scale = record.noise_scale;
+  if (const std::int64_t batch = whole_option(run, "batch"); batch > 0) scaling.base_batch = batch;
+  scaling.max_batch = std::max(scaling.max_batch, whole_option(run, "max-batch"));
+}
+
 SizeResult size_result(int ranks, std::vector<const StepRecord*> records, bool weak) {
   SizeResult result;
   result.ranks = ranks;
-  result.batch = median_batch(records);
+  const Spread batches = batches_of(records);
+  if (batches.count > 0) result.batch = batches.median;
+  result.batches_differ = !is_same(batches.low, batches.high);
   std::erase_if(records, [&](const StepRecord* r) { return r->step_samples() < result.batch / 2; });
   std::vector<Weighted> seconds, speeds;
   for (const StepRecord* r : records) {
@@ -69,8 +129,6 @@ SizeResult size_result(int ranks, std::vector<const StepRecord*> records, bool w
   add_parts(records, result);
   return result;
 }
-
-bool is_same(double a, double b) { return std::abs(a - b) <= kSameBatch * std::max(a, b); }
 
 Scaling::Kind kind_of(const std::vector<SizeResult>& sizes, const std::string& said) {
   if (said == "weak") return Scaling::Kind::weak;
@@ -172,12 +230,14 @@ double fit_gustafson(const std::map<int, double>& speedup) {
 Scaling scaling_of(std::span<const Run> runs, int warm_up) {
   BySize by_size;
   std::string said;
+  Scaling scaling;
   for (const Run& run : runs) {
+    add_noise(run, scaling);
     collect(run, warm_up, by_size);
     if (!run.scaling.empty()) said = run.scaling;
   }
-  Scaling scaling;
   for (auto& [ranks, records] : by_size) {
+    add_passes(records, scaling);
     SizeResult result = size_result(ranks, std::move(records), said == "weak");
     if (result.speed.count > 0) scaling.sizes.push_back(std::move(result));
   }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "trainer/adaptation/throughput.h"
 #include "trainer/report/run.h"
 #include "trainer/report/statistics.h"
 
@@ -18,12 +19,19 @@ struct SizeResult {
   int ranks = 0;
   Spread seconds;  // per step
   Spread speed;    // samples per second; steps where a run does not say how many samples they have
-  double batch = kUnknown;                // median
+  double batch = kUnknown;      // median
+  bool batches_differ = false;  // by their quartiles: the batch changed while it was measured
   std::map<std::string, double> parts{};  // mean seconds per step, "other" is what is left
   double speedup = kUnknown;              // s(N) / s(base) times base
   double efficiency = kUnknown;           // speedup / N
   double karp_flatt = kUnknown;           // Karp and Flatt 1990: (1/S - 1/N) / (1 - 1/N)
   double rank_seconds_per_sample = kUnknown;
+};
+
+/// Medians of the steps of one number of nodes, ranks, samples and passes before the last.
+struct MeasuredPasses {
+  trainer::StepTimes times;
+  std::int64_t accumulation = 0;
 };
 
 struct Scaling {
@@ -45,6 +53,12 @@ struct Scaling {
   /// The largest number of ranks of which Amdahl's law with this f expects an efficiency of at
   /// least 50%: (1 + f) / f. Nothing when f is 0.
   std::optional<double> half_efficient = {};
+
+  /// For a model of step times, where the lines divide the steps into parts.
+  std::vector<MeasuredPasses> passes = {};
+  // Of the last run that has them. The scale in samples; 0: not known.
+  double noise_scale = kUnknown;
+  std::int64_t base_batch = 0, max_batch = 0;
 };
 
 std::string to_string(Scaling::Kind kind);

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "trainer/report/numbers.h"
+#include "trainer/report/prediction_figures.h"
 
 namespace bellows::report {
 
@@ -35,11 +36,17 @@ void add_fit(const NamedScaling& named, Figure& figure, bool per_rank) {
   figure.series.push_back(std::move(series));
 }
 
+void add_prediction(const NamedScaling& named, Predicted what, double scale, Figure& figure) {
+  Series series = prediction_series(named, what, scale);
+  if (!series.points.empty()) figure.series.push_back(std::move(series));
+}
+
 Figure ratio_figure(const std::vector<NamedScaling>& all, bool per_rank) {
   Figure figure;
   double first = 1, last = 1;
   for (const NamedScaling& named : all) {
     for (const SizeResult& size : named.scaling.sizes) last = std::max<double>(last, size.ranks);
+    if (named.predictions) last = std::max<double>(last, named.predictions->sizes.back().ranks);
   }
   figure.series.push_back(
       {"ideal", Style::ideal, false, {{first, 1}, {last, per_rank ? 1 : last}}});
@@ -55,6 +62,7 @@ Figure ratio_figure(const std::vector<NamedScaling>& all, bool per_rank) {
     }
     figure.series.push_back(std::move(series));
     add_fit(named, figure, per_rank);
+    add_prediction(named, per_rank ? Predicted::efficiency : Predicted::speedup, 1, figure);
   }
   figure.x_label = "ranks";
   figure.whole_x = true;
@@ -62,8 +70,8 @@ Figure ratio_figure(const std::vector<NamedScaling>& all, bool per_rank) {
 }
 
 /// In the order in which a step does them.
-const std::vector<std::string> kParts{"data",   "forward",   "backward",  "communication",
-                                      "update", "agreement", "checkpoint"};
+const std::vector<std::string> kParts{"data",          "forward", "backward",  "agreement",
+                                      "communication", "update",  "checkpoint"};
 
 std::vector<std::string> parts_of(const std::vector<NamedScaling>& all) {
   std::set<std::string> known;
@@ -148,6 +156,7 @@ Figure cost_figure(const std::vector<NamedScaling>& all, const std::optional<Pri
       series.points.push_back(
           {static_cast<double>(size.ranks), scale * size.rank_seconds_per_sample});
     if (!series.points.empty()) figure.series.push_back(std::move(series));
+    add_prediction(named, Predicted::cost, scale, figure);
   }
   return figure;
 }
@@ -197,6 +206,41 @@ std::vector<std::string> fit_sentences(const NamedScaling& named) {
         fmt::format("{}: the smallest size is {} ranks: speed-up and efficiency "
                     "take that for ideal.",
                     named.name, scaling.base));
+  return sentences;
+}
+
+std::vector<std::string> doubts(const NamedScaling& named) {
+  // Noise makes some per cent.
+  constexpr double kTooGood = 1.1;
+  std::vector<std::string> sentences;
+  const Scaling& scaling = named.scaling;
+  std::string too_good, batches, changed;
+  const auto append = [](std::string& list, const std::string& item) {
+    list += (list.empty() ? "" : ", ") + item;
+  };
+  for (const SizeResult& size : scaling.sizes) {
+    if (size.efficiency > kTooGood)
+      append(too_good, fmt::format("{} ({:.0f}%)", size.ranks, 100 * size.efficiency));
+    append(batches, fmt::format("{} of {}", size.ranks, format_number(size.batch)));
+    if (size.batches_differ) append(changed, fmt::format("{}", size.ranks));
+  }
+  if (!too_good.empty())
+    sentences.push_back(fmt::format(
+        "{}: an efficiency far above 100% at {} ranks: most likely the smaller sizes were "
+        "disturbed. Measure them again (bellows-bench --repeat). Else each rank has something that "
+        "a smaller size has too little of: cache, memory, disks.",
+        named.name, too_good));
+  if (scaling.sizes.size() > 1 && scaling.kind == Scaling::Kind::mixed)
+    sentences.push_back(
+        fmt::format("{}: the batch is neither the same at each size nor grows with the ranks "
+                    "(ranks of batch: {}): steps that are not alike are compared by their samples "
+                    "per second.",
+                    named.name, batches));
+  if (!changed.empty())
+    sentences.push_back(fmt::format(
+        "{}: the batch changed while it was measured at {} ranks: steps of several batches are "
+        "counted together.",
+        named.name, changed));
   return sentences;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trainer/report/figure.h"
+#include "trainer/report/prediction.h"
 #include "trainer/report/scaling.h"
 
 namespace bellows::report {
@@ -14,6 +15,7 @@ namespace bellows::report {
 struct NamedScaling {
   std::string name;
   Scaling scaling;
+  std::optional<Predictions> predictions = {};  // of predict()
 };
 
 struct Price {
@@ -29,5 +31,7 @@ Figure cost_figure(const std::vector<NamedScaling>& all, const std::optional<Pri
 Table scaling_table(const std::vector<NamedScaling>& all);
 /// Sentences on the fits.
 std::vector<std::string> fit_sentences(const NamedScaling& named);
+/// What speaks against the numbers: better than ideal, batches that cannot be compared.
+std::vector<std::string> doubts(const NamedScaling& named);
 
 }  // namespace bellows::report

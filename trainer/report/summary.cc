@@ -48,8 +48,21 @@ std::string option(const Run& run, const char* name) {
 }
 
 std::string with_share(double seconds, double whole) {
-  return whole > 0 ? fmt::format("{} ({:.1f}%)", format_number(seconds), 100 * seconds / whole)
-                   : format_number(seconds);
+  return whole > 0 && std::isfinite(seconds)
+             ? fmt::format("{} ({:.1f}%)", format_number(seconds), 100 * seconds / whole)
+             : format_number(seconds);
+}
+
+void add_usage(const Run& run, Summary& summary) {
+  double busy = 0, steps = 0;
+  for (const StepRecord& record : run.steps) {
+    summary.peak_memory = std::fmax(summary.peak_memory, record.peak_memory);
+    summary.gpu_memory = std::fmax(summary.gpu_memory, record.gpu_memory);
+    if (!std::isfinite(record.gpu_utilisation)) continue;
+    busy += record.gpu_utilisation * static_cast<double>(record.steps);
+    steps += static_cast<double>(record.steps);
+  }
+  if (steps > 0) summary.gpu_utilisation = busy / steps;
 }
 
 }  // namespace
@@ -57,6 +70,8 @@ std::string with_share(double seconds, double whole) {
 Summary summary_of(const Run& run) {
   Summary summary;
   summary.seconds = run.seconds;
+  if (run.steps.empty() && !run.events.empty())
+    summary.training = summary.evaluations = summary.checkpoints = kUnknown;
   double trained = 0;
   bool counted = false;
   for (const StepRecord& record : run.steps) {
@@ -75,6 +90,7 @@ Summary summary_of(const Run& run) {
     summary.samples_per_second = trained / summary.training;
     summary.samples_per_second_overall = trained / summary.seconds;
   }
+  add_usage(run, summary);
   for (const WorldRecord& world : run.worlds) add_world(world, summary);
   for (const EvaluationRecord& test : run.evaluations) {
     summary.evaluations += test.seconds;
@@ -112,9 +128,10 @@ Table summary_table(const std::vector<Run>& runs, const std::optional<Price>& pr
   add("joins, leaves, repairs", [](const Run&, const Summary& s) {
     return fmt::format("{}, {}, {}", s.joins, s.leaves, s.repairs);
   });
-  add("steps", [](const Run&, const Summary& s) {
-    return s.redone > 0 ? fmt::format("{}, and {} made twice", s.steps, s.redone)
-                        : fmt::format("{}", s.steps);
+  add("steps", [](const Run& run, const Summary& s) {
+    return run.steps.empty() ? "-"
+           : s.redone > 0    ? fmt::format("{}, and {} made twice", s.steps, s.redone)
+                             : fmt::format("{}", s.steps);
   });
   add("samples", [](const Run&, const Summary& s) { return format_number(s.samples); });
   add("seconds", [](const Run&, const Summary& s) { return format_number(s.seconds); });
@@ -132,6 +149,14 @@ Table summary_table(const std::vector<Run>& runs, const std::optional<Price>& pr
   add("last loss", [](const Run&, const Summary& s) { return format_number(s.loss); });
   add("test loss", [](const Run&, const Summary& s) { return format_number(s.test_loss); });
   add("test accuracy", [](const Run&, const Summary& s) { return format_number(s.test_accuracy); });
+  add("most memory of a rank MB",
+      [](const Run&, const Summary& s) { return format_number(s.peak_memory / 1e6); });
+  add("most memory of a GPU MB",
+      [](const Run&, const Summary& s) { return format_number(s.gpu_memory / 1e6); });
+  add("utilisation of the GPUs", [](const Run&, const Summary& s) {
+    return std::isfinite(s.gpu_utilisation) ? fmt::format("{:.0f}%", 100 * s.gpu_utilisation)
+                                            : std::string("-");
+  });
   add("rank-hours", [](const Run&, const Summary& s) { return format_number(s.rank_hours); });
   if (price)
     add("cost", [&](const Run&, const Summary& s) {

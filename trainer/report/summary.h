@@ -16,13 +16,15 @@ struct Summary {
   std::int64_t redone = 0;  // steps that were lost and made again
   double samples = kUnknown;
   int fewest_ranks = 0, most_ranks = 0;
-  // Seconds, of the whole run and what they were used for.
+  // Seconds, of the whole run and what they were used for: kUnknown where only events tell.
   double seconds = 0, training = 0, standstill = 0, evaluations = 0, checkpoints = 0;
   double rank_hours = 0;                         // ranks times time, to the end of the run
   double samples_per_second = kUnknown;          // while training
   double samples_per_second_overall = kUnknown;  // of all the time
   double loss = kUnknown;                        // of the last steps
   double test_loss = kUnknown, test_accuracy = kUnknown;
+  double peak_memory = kUnknown, gpu_memory = kUnknown;  // bytes of the rank that had most
+  double gpu_utilisation = kUnknown;                     // mean over the steps
   int joins = 0, leaves = 0, repairs = 0;
 };
 
