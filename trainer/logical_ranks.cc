@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "trainer/fitting.h"
+
 namespace bellows::trainer {
 
 namespace {
@@ -94,14 +96,17 @@ torch::Tensor LogicalRanks::gradient_of(Range parts, Range batch, std::int64_t m
   const auto ids = state.sampler.samples(share(batch, part, static_cast<int>(sums.size() / kSums)));
   const double weight = 1 / (static_cast<double>(batch.size()) *
                              static_cast<double>(context_.dataset.shape().targets()));
-  reset_gradients(state);
-  state.begin_step();
-  run_passes(context_, ids, micro_batch, weight, [&](const Sums& own) {
+  const auto keep = [&](const Sums& own) {
     const std::span<double> at = sums.subspan(kSums * parts.begin, kSums);
     at[0] = own.loss;
     at[1] = own.correct;
     at[2] = own.targets;
-  });
+  };
+  if (fits_ > 0) micro_batch = std::min(micro_batch, fits_);
+  if (fits_ > 0 && state.norms) state.norms->spoil();
+  const std::int64_t fitted =
+      run_fitting(context_, team_.rank(), ids, {micro_batch}, weight, keep, nullptr);
+  if (fitted < micro_batch) fits_ = fitted;
   context_.clock.lap(StepClock::kBackward);
   if (state.norms) sums[kSums * parts.begin + 3] = state.norms->sum();
   return flatten();

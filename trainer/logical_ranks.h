@@ -43,6 +43,7 @@ class LogicalRanks {
 
   PassContext context_;
   Team& team_;
+  std::int64_t fits_ = 0;  // samples at once, where more did not fit into memory
 };
 
 }  // namespace bellows::trainer

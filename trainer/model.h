@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "trainer/batch_norm.h"
 #include "trainer/dataset.h"
 #include "trainer/dropout.h"
 #include "trainer/options.h"
@@ -18,12 +19,16 @@ class Model : public torch::nn::Module {
   virtual torch::Tensor forward(torch::Tensor input) = 0;
   /// What the random draws of the next forward are made from. Set before each training forward.
   Draws& draws() { return *draws_; }
+  /// Likewise, whose samples its batch statistics are of.
+  BatchScope& batch_scope() { return *scope_; }
 
  protected:
   Dropout make_dropout(double rate);
+  std::shared_ptr<const BatchScope> scope() const { return scope_; }
 
  private:
   std::shared_ptr<Draws> draws_ = std::make_shared<Draws>();
+  std::shared_ptr<BatchScope> scope_ = std::make_shared<BatchScope>();
   int dropouts_ = 0;
 };
 

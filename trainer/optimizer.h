@@ -9,11 +9,10 @@
 #include <vector>
 
 #include "trainer/options.h"
+#include "trainer/parameter_groups.h"
 #include "trainer/torch_headers.h"
 
 namespace bellows::trainer {
-
-using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 
 /// What an optimizer divides the elements of a gradient by: those of `divisor`; nothing where that
 /// is not defined.
@@ -25,7 +24,7 @@ class Optimizer {
  public:
   virtual ~Optimizer() = default;
   /// One update from the gradients. The mathematics are those of the torch.optim class of the same
-  /// name with its default switches.
+  /// name with its default switches; each group has `rate` times its factor.
   ///
   /// `rate` may jump (--lr-rule). SGD with momentum is v = m v + g, p = p - rate v, where a jump
   /// takes effect on the whole of v at once. It is the same as v' = m (rate / last rate) v' + rate
@@ -42,16 +41,23 @@ class Optimizer {
   /// False while the preconditioner still changes too much for gradients to be compared (as in
   /// AdaptDL, for Adam's first five updates).
   virtual bool gradients_compare() const { return true; }
+  const std::vector<ParameterGroup>& groups() const { return groups_; }
 
  protected:
-  explicit Optimizer(const NamedTensors& parameters);
+  Optimizer(const NamedTensors& parameters, std::vector<ParameterGroup> groups);
   /// A zero tensor for each parameter.
   std::vector<torch::Tensor> add_slot(const std::string& name);
   std::vector<torch::Tensor> gradients() const;
+  /// Adds `decay` times the parameter to `gradients`, in the groups that decay.
+  void add_decay(std::vector<torch::Tensor>& gradients, double decay) const;
+  /// What a group has of `all`, which has a tensor for each parameter.
+  static std::vector<torch::Tensor> of(const ParameterGroup& group,
+                                       const std::vector<torch::Tensor>& all);
 
   // NOLINTBEGIN(cppcoreguidelines-non-private-member-variables-in-classes)
   std::vector<std::string> names_;
   std::vector<torch::Tensor> parameters_;
+  std::vector<ParameterGroup> groups_;
   std::int64_t updates_ = 0;
   // NOLINTEND(cppcoreguidelines-non-private-member-variables-in-classes)
 

@@ -318,6 +318,15 @@ void Report::step(const TrainingState& state, const StepResult& result) {
   interval_ = {};
 }
 
+void Report::short_of_memory(const TrainingState& state, const StepResult& result) {
+  warning(fmt::format(
+      "rank {} has no memory for more than {} samples at once: from step {} on ranks work on so "
+      "many, and accumulate",
+      result.short_of_memory, result.fits, state.step + 1));
+  metric("memory",
+         {{"step", state.step}, {"rank", result.short_of_memory}, {"micro_batch", result.fits}});
+}
+
 void Report::straggler(const TrainingState& state, int rank, const std::string& host,
                        double slowness) {
   if (ranks_ == 0) return;

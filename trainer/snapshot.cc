@@ -49,7 +49,7 @@ void take(const checkpoint::State& from, const std::string& path, torch::Tensor 
                                 torch::TensorOptions(tensor.scalar_type())));
 }
 
-/// The tensors of a state with their paths.
+/// The tensors of a state that each checkpoint has, with their paths.
 NamedTensors paths_of(const TrainingState& state) {
   NamedTensors all;
   for (const auto& [name, tensor] : state.parameters)
@@ -60,11 +60,24 @@ NamedTensors paths_of(const TrainingState& state) {
   return all;
 }
 
+void put_averages(checkpoint::State& to, const WeightAverage& average) {
+  for (const auto& [name, tensor] : average.tensors()) put(to, "ema/" + name, tensor);
+}
+
+/// Where the run that wrote the checkpoint had none, they begin with its parameters.
+void take_averages(WeightAverage& average, const checkpoint::State& from) {
+  if (!average.kept()) return;
+  if (from.find_tensor("ema/" + average.tensors().front().first) == nullptr) return average.begin();
+  for (const auto& [name, tensor] : average.tensors()) take(from, "ema/" + name, tensor);
+}
+
 void compare_options(const Options& options, const checkpoint::State& from) {
   if (options.accept_changes) return;
   std::vector<std::string> changes;
   // What those of earlier versions do not have.
-  const std::map<std::string, std::string> otherwise{{"batch-rule", "fixed"}, {"lr-rule", "none"}};
+  const std::map<std::string, std::string> otherwise{{"batch-rule", "fixed"}, {"lr-rule", "none"},
+                                                     {"batch-norm", "local"}, {"ema", "0"},
+                                                     {"no-decay", ""},        {"lr-factors", ""}};
   for (const auto& [name, value] : options.mathematics()) {
     const auto usual = otherwise.find(name);
     const std::string stored = from.get_or<std::string>(
@@ -165,6 +178,7 @@ std::int64_t whole(std::uint64_t value) { return static_cast<std::int64_t>(value
 checkpoint::State capture(const TrainingState& state, const Options& options) {
   checkpoint::State to;
   for (const auto& [path, tensor] : paths_of(state)) put(to, path, tensor);
+  put_averages(to, state.average);
   // Our own draws are functions of (seed, pass, sample); a model may use libtorch's generator.
   put(to, "rng/torch", state.generator);
   to.set("optimizer/updates", state.optimizer->updates());
@@ -198,6 +212,7 @@ void restore(TrainingState& state, const Options& options, const checkpoint::Sta
                       "has {}",
                       samples, options.data, state.sampler.size()));
     for (const auto& [path, tensor] : paths_of(state)) take(from, path, tensor);
+    take_averages(state.average, from);
     take(from, "rng/torch", state.generator);
     state.optimizer->set_updates(from.get<std::int64_t>("optimizer/updates"));
     state.sampler.seek({static_cast<std::uint64_t>(from.get<std::int64_t>("data/pass")),

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "mpi_elastic/timeline.h"
+#include "trainer/buffer_mean.h"
+#include "trainer/fitting.h"
 
 namespace bellows::trainer {
 
@@ -22,6 +24,7 @@ enum Word : std::size_t {
   kBatch,
   kMicroBatch,
   kFactor,
+  kFits,
   kAccumulate,
   kOptimize,
   kWords
@@ -41,6 +44,8 @@ Stepper::Stepper(const PassContext& context, Team& team, ElasticWorld& world, Co
       first_factor_(choice.lr_factor),
       nodes_(nodes) {
   const Options& options = context.options;
+  if (options.batch_norm == "sync" && team.size() > 1)
+    state_.model->batch_scope().team = team.backend();
   if (options.logical_ranks > 0) {
     logical_.emplace(context, team);
     return;
@@ -53,12 +58,14 @@ Stepper::Stepper(const PassContext& context, Team& team, ElasticWorld& world, Co
                    static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
 }
 
+Stepper::~Stepper() { state_.model->batch_scope() = {}; }
+
 BatchPlan Stepper::plan_for(const Choice& choice) const {
   const Options& options = context_.options;
   // How the part of a logical rank is worked through does not depend on the ranks either.
   const auto ranks =
       options.logical_ranks > 0 ? static_cast<int>(options.logical_ranks) : team_.size();
-  return make_plan(options, choice.batch, choice.micro_batch, ranks);
+  return make_plan(options, choice.batch, choice.micro_batch, ranks, state_.adaptation.fits);
 }
 
 Range Stepper::share_of(int rank, Range batch) const {
@@ -75,8 +82,8 @@ std::int64_t Stepper::micro_batch_for(Range own) const {
     return (count + parts - 1) / parts;
   };
   std::int64_t passes = plan_.accumulation + 1;
-  if (options.micro_batch_most > 0)
-    passes = std::max(passes, over(samples, options.micro_batch_most));
+  for (const std::int64_t most : {options.micro_batch_most, state_.adaptation.fits})
+    if (most > 0) passes = std::max(passes, over(samples, most));
   return over(samples, passes);
 }
 
@@ -97,6 +104,33 @@ double Stepper::count_all_passes(Range batch) const {
   return passes;
 }
 
+/// How this rank works through its share.
+Cut Stepper::cut_for(Range batch) const {
+  Cut cut{micro_batch_for(share_of(team_.rank(), batch))};
+  if (own_fits_ > 0) cut.micro_batch = std::min(cut.micro_batch, own_fits_);
+  if (!state_.model->batch_scope().team) return cut;
+  for (int rank = 0; rank < team_.size(); ++rank) {
+    const Range own = share_of(rank, batch);
+    const auto sizes = cut_sizes(own.size(), {micro_batch_for(own)});
+    cut.passes = std::max(cut.passes, static_cast<std::int64_t>(sizes.size()));
+  }
+  return cut;
+}
+
+/// What this rank has learnt of its memory and the others do not know, if it is its turn to tell:
+/// what the ranks say is added up, so one of them speaks at a time.
+std::int64_t Stepper::unannounced_limit() const {
+  const std::int64_t known = state_.adaptation.fits;
+  const bool news = own_fits_ > 0 && (known == 0 || own_fits_ < known);
+  return news && state_.step % team_.size() == team_.rank() ? own_fits_ : 0;
+}
+
+void Stepper::learn_limit(std::int64_t fits, Adaptation& after, StepResult& result) {
+  if (fits == 0) return;
+  after.fits = result.fits = fits;
+  result.short_of_memory = static_cast<int>(state_.step % team_.size());
+}
+
 /// For --record-samples: what this rank looks at, part by part.
 void Stepper::note_samples(Range batch) {
   if (!record_.wanted()) return;
@@ -115,29 +149,32 @@ void Stepper::note_samples(Range batch) {
 }
 
 Sums Stepper::reduce(Range batch, std::vector<double>& words, double& squares) {
-  state_.begin_step();
-  reset_gradients(state_);
   const Range own = share_of(team_.rank(), batch);
-  // A rank without samples takes part with zero gradients: those of any sample, weighted by zero.
-  const bool idle = own.size() == 0;
   const auto targets =
       static_cast<double>(batch.size()) * static_cast<double>(context_.dataset.shape().targets());
   std::optional<Pending> counters;
+  std::optional<BufferMean> buffers;
   torch::Tensor all;
   std::optional<Pending> norms;
-  run_passes(context_, state_.sampler.samples(idle ? Range{batch.begin, batch.begin + 1} : own),
-             micro_batch_for(own), idle ? 0 : 1 / targets, [&](const Sums& sums) {
-               const Sums counted = idle ? Sums{} : sums;
-               words.insert(words.end(), {counted.loss, counted.correct, counted.targets});
-               all = torch::tensor(words, torch::kFloat64);
-               counters.emplace(team_.sum(all));
-               reducer_->prepare([&] {
-                 if (state_.norms && state_.norms->active())
-                   norms.emplace(team_.sum(torch::tensor({state_.norms->sum()}, torch::kFloat64)));
-               });
-             });
+  const auto before_last = [&](const Sums& sums) {
+    buffers.emplace(state_, team_,
+                    static_cast<double>(own.size()) / static_cast<double>(batch.size()));
+    words.insert(words.end(), {sums.loss, sums.correct, sums.targets});
+    all = torch::tensor(words, torch::kFloat64);
+    counters.emplace(team_.sum(all));
+    reducer_->prepare([&] {
+      if (state_.norms && state_.norms->active())
+        norms.emplace(team_.sum(torch::tensor({state_.norms->sum()}, torch::kFloat64)));
+    });
+  };
+  const Cut cut = cut_for(batch);
+  if (own_fits_ > 0 && state_.norms) state_.norms->spoil();
+  const std::int64_t fitted = run_fitting(context_, team_.rank(), state_.sampler.samples(own), cut,
+                                          1 / targets, before_last, &*reducer_);
+  if (fitted < cut.micro_batch) own_fits_ = fitted;
   context_.clock.lap(StepClock::kBackward, reducer_->all_given());
   counters->wait();
+  buffers->finish();
   context_.clock.lap(StepClock::kCommunication);
   if (norms) squares = norms->wait().item<double>();
   const auto* word = all.const_data_ptr<double>();
@@ -205,6 +242,7 @@ void Stepper::apply(const Choice& choice) {
 void Stepper::update(Range batch, const AdaptedStep& adapted, StepResult& result) {
   const ElasticWorld::Update update(world_);
   state_.optimizer->step(result.rate);
+  state_.average.update(state_.optimizer->updates(), result.scale);
   state_.adaptation = adapted.after;
   state_.previous = std::move(own_);
   ++state_.step;
@@ -232,6 +270,7 @@ StepResult Stepper::step(unsigned control, const Choice& choice, bool stop_signa
     words[kMicroBatch] = static_cast<double>(choice.micro_batch);
     words[kFactor] = choice.lr_factor;
   }
+  words[kFits] = static_cast<double>(unannounced_limit());
   words[kAccumulate] = times_.accumulate_seconds / team_.size();
   words[kOptimize] = times_.optimize_seconds / team_.size();
   if (state_.norms) state_.norms->set_active(measures_after(state_.step));
@@ -254,6 +293,7 @@ StepResult Stepper::step(unsigned control, const Choice& choice, bool stop_signa
     adapted.after.profile.add(mean);
   }
   if (words[kFactor] > 0) adapted.after.policy_factor = words[kFactor];
+  learn_limit(static_cast<std::int64_t>(words[kFits]), adapted.after, result);
   result.rate = adapted.rate;
   result.scale = adapted.scale;
   result.gain = adapted.gain;
@@ -261,6 +301,10 @@ StepResult Stepper::step(unsigned control, const Choice& choice, bool stop_signa
   first_factor_ = 0;
   const bool was_timed = timed_;
   take_times(batch, start);
+  if (result.fits > 0) {
+    if (own_fits_ >= result.fits) own_fits_ = 0;
+    apply({plan_.batch, plan_.micro_batch, 0});
+  }
   // The times are those of the step before.
   if (shares_ && was_timed &&
       shares_->add(std::span(words).subspan(kWords), static_cast<std::uint64_t>(plan_.batch)))

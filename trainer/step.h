@@ -43,6 +43,8 @@ struct StepResult {
   double scale = 1;          // batch, as planned, over the base batch
   double gain = 1;           // steps of the base batch that this one was worth, as far as known
   double gradient_norm = 0;  // before clipping; 0 when not clipping
+  std::int64_t fits = 0;     // samples at once that memory holds, where that was learnt just now
+  int short_of_memory = 0;   // the rank of which it was learnt
   StepClock::Seconds parts{};
 };
 
@@ -52,6 +54,9 @@ class Stepper {
   /// per sample are what earlier worlds have found of each rank (0: nothing); the same on all.
   Stepper(const PassContext& context, Team& team, ElasticWorld& world, Course& course,
           SampleRecord& record, const Choice& choice, int nodes, std::vector<double> seconds = {});
+  Stepper(const Stepper&) = delete;
+  Stepper& operator=(const Stepper&) = delete;
+  ~Stepper();
 
   /// One step, collective. `control` and `choice` count on rank 0, `stop_signal` on any rank; every
   /// rank gets the same result. Throws MpiError with the state as it was before the step. The
@@ -67,6 +72,9 @@ class Stepper {
   Range share_of(int rank, Range batch) const;
   std::int64_t micro_batch_for(Range own) const;
   double count_all_passes(Range batch) const;
+  Cut cut_for(Range batch) const;
+  std::int64_t unannounced_limit() const;
+  void learn_limit(std::int64_t fits, Adaptation& after, StepResult& result);
   void note_samples(Range batch);
   /// Forward and backward passes of this rank's share, with the sum over the ranks. Starts the sum
   /// of the counters between the last two passes, so that it costs no time of its own.
@@ -87,9 +95,10 @@ class Stepper {
   ElasticWorld& world_;
   Course& course_;
   SampleRecord& record_;
-  PreviousGradient own_;     // becomes the state's with the update
-  BatchPlan plan_;           // of the next step
-  double first_factor_ = 0;  // of the policy, from this world's first step on
+  PreviousGradient own_;       // becomes the state's with the update
+  BatchPlan plan_;             // of the next step
+  std::int64_t own_fits_ = 0;  // samples at once that fit on this rank, where more did not; or 0
+  double first_factor_ = 0;    // of the policy, from this world's first step on
   int nodes_;
   // Step times: of the last step on this rank, whether they count (on all ranks alike), and the
   // steps made by the present plan.

@@ -217,6 +217,7 @@ void Training::step(Stepper& stepper, DecisionPoints& decisions) {
                                             "--clip; no checkpoint was made of it",
                                             state_.step, result.sums.loss));
   report_.step(state_, result);
+  if (result.fits > 0) report_.short_of_memory(state_, result);
   look_for_stragglers(stepper);
   control_ = result.control;
   course_.stopping = course_.stopping || result.stop;

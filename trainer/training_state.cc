@@ -66,8 +66,10 @@ TrainingState::TrainingState(const Options& options, const Dataset& dataset,
       buffers(copies_of_buffers(*model)),
       generator(generator_state()),
       optimizer(make_optimizer(options, parameters)),
+      average(parameters, options.ema),
       sampler(options.seed, dataset.size(Split::kTrain)),
       model_buffers_(buffers_of(*model)) {
+  for (const auto& [name, parameter] : parameters) memory_.push_back(parameter.detach());
   if (options.measures_noise()) norms = std::make_unique<PassNorms>(parameters, *optimizer);
 }
 
@@ -86,7 +88,9 @@ void TrainingState::update_buffers() {
 
 std::vector<torch::Tensor> TrainingState::tensors() const {
   std::vector<torch::Tensor> all{generator};
-  for (const NamedTensors* group : {&buffers, &parameters, &optimizer->state()})
+  for (const auto& [name, tensor] : buffers) all.push_back(tensor);
+  all.insert(all.end(), memory_.begin(), memory_.end());
+  for (const NamedTensors* group : {&optimizer->state(), &average.tensors()})
     for (const auto& [name, tensor] : *group) all.push_back(tensor);
   return all;
 }
@@ -114,11 +118,14 @@ void TrainingState::set_counters(const Counters& counters) {
   adaptation = counters.adaptation;
 }
 
-std::uint64_t TrainingState::parameter_hash() const { return hash_of_all(parameters); }
+std::uint64_t TrainingState::parameter_hash() const {
+  return mix64(mix64(hash_of_all(parameters), hash_of_all(buffers)),
+               hash_of_all(average.tensors()));
+}
 
 std::uint64_t TrainingState::common_hash() const {
   const Counters words = counters();
-  return mix64(mix64(hash_of_all(parameters), hash_of_all(optimizer->state())),
+  return mix64(mix64(parameter_hash(), hash_of_all(optimizer->state())),
                hash_of(std::as_bytes(std::span(&words, 1))));
 }
 

@@ -302,7 +302,7 @@ void check_noise(ElasticWorld& elastic, std::int64_t batch, std::int64_t micro_b
   const int parts = logical_ranks > 0 ? static_cast<int>(logical_ranks) : team.size();
   const auto passes_of = [&](Range range) {
     reset_gradients(state);
-    run_passes({o, data, torch::kCPU, state, clock}, state.sampler.samples(range), batch,
+    run_passes({o, data, torch::kCPU, state, clock}, state.sampler.samples(range), {batch},
                1 / static_cast<double>(range.size()), [](const Sums&) {});
     double square = 0;
     for (const auto& [name, p] : state.parameters)

@@ -51,6 +51,9 @@ Situation situation(const Options& options, const Adaptation& now, int nodes, in
   at.batch = now.batch;
   at.micro_batch = now.micro_batch;
   at.accumulation = now.accumulation;
+  at.micro_batch_most = options.micro_batch_most;
+  if (now.fits > 0 && (at.micro_batch_most == 0 || now.fits < at.micro_batch_most))
+    at.micro_batch_most = now.fits;
   at.learning_rate = now.rate;
   at.lr_factor = now.policy_factor;
   const std::span<const NoiseAverages> noise(&now.noise, 1);

@@ -27,6 +27,9 @@ struct Adaptation {
   double ramp_start = 0;          // progress at that change
   double rate = 0;                // learning rate of the last step
   double policy_factor = 1;       // of a policy on the learning rate
+  // Samples at once that fit into memory where more did not, on any rank; 0: not met. No checkpoint
+  // has it, since another run may have more memory.
+  std::int64_t fits = 0;
   NoiseAverages noise;
   Profile profile;  // empty unless options.adapts()
   bool operator==(const Adaptation&) const = default;

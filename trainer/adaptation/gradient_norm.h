@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 #include "trainer/optimizer.h"
@@ -30,13 +31,19 @@ class PassNorms {
   ~PassNorms();
 
   /// Whether the passes of the next step are measured (they are until it is said otherwise).
-  void set_active(bool active) { active_ = active; }
+  void set_active(bool active) {
+    active_ = active;
+    spoilt_ = false;
+  }
   bool active() const { return active_; }
   void reset() { sums_->total = 0; }
   /// What the square norm of the next pass counts; 0: is not measured.
   void next_pass(double weight) { sums_->weight = active_ ? weight : 0; }
   /// Of all passes since reset().
-  double sum() const { return sums_->total; }
+  double sum() const { return spoilt_ ? std::numeric_limits<double>::quiet_NaN() : sums_->total; }
+  /// The passes of this step are not those that were planned, so their norms say nothing: sum() is
+  /// no number until set_active().
+  void spoil() { spoilt_ = true; }
 
  private:
   struct Sums {
@@ -44,6 +51,7 @@ class PassNorms {
     double total = 0;
   };
   bool active_ = true;
+  bool spoilt_ = false;
   std::shared_ptr<Sums> sums_ = std::make_shared<Sums>();
 };
 
