@@ -24,25 +24,25 @@ test_unknown_data_name_the_kinds_there_are() {
 }
 
 test_groups_of_parameters_are_checked() {
-  expect_exit 2 train 2 --model mlp --data fashion-mnist --weight-decay 0.1 --no-decay bias,head
+  expect_exit 2 train 1 --model mlp --data fashion-mnist --weight-decay 0.1 --no-decay bias,head
   once '^bellows-train: --no-decay bias,head: use bias, norm or bias,norm'
-  expect_exit 2 train 2 --model mlp --data fashion-mnist --no-decay bias
+  expect_exit 2 train 1 --model mlp --data fashion-mnist --no-decay bias
   once '^bellows-train: --no-decay: needs a --weight-decay'
   for factors in output 'output=' '=2' 'output=-1' 'output=2x' 'output=nan'; do
-    expect_exit 2 train 2 --model mlp --data fashion-mnist --lr-factors "hidden*=2,$factors"
+    expect_exit 2 train 1 --model mlp --data fashion-mnist --lr-factors "hidden*=2,$factors"
     once "^bellows-train: --lr-factors $factors: use PATTERN=FACTOR"
   done
   data
-  expect_exit 2 train 2 --model mlp --data fashion-mnist:mnist --lr-factors 'outputs.*=2'
+  expect_exit 2 train 1 --model mlp --data fashion-mnist:mnist --lr-factors 'outputs.*=2'
   once '^bellows-train: .*--lr-factors outputs.\*=2: no parameter has such a name; there are hidden1.weight'
 }
 
 test_batch_norm_and_averages_are_checked() {
-  expect_exit 2 train 2 --model resnet18 --data cifar10 --batch-norm all
+  expect_exit 2 train 1 --model resnet18 --data cifar10 --batch-norm all
   once '^bellows-train: --batch-norm all: use one of local, sync'
-  expect_exit 2 train 2 --model resnet18 --data cifar10 --batch-norm sync --logical-ranks 3
+  expect_exit 2 train 1 --model resnet18 --data cifar10 --batch-norm sync --logical-ranks 3
   once '^bellows-train: --batch-norm sync: not with --logical-ranks'
-  expect_exit 2 train 2 --model mlp --data fashion-mnist --ema 1
+  expect_exit 2 train 1 --model mlp --data fashion-mnist --ema 1
   once '^bellows-train: --ema 1: must be at least 0 and below 1'
 }
 

@@ -3,6 +3,7 @@
 # Collectives, gradients, steps, errors, transfers of the state, batch statistics and a lack of memory
 # on one to four ranks (tests/programs/trainer_*.cc).
 export OMP_NUM_THREADS=1
+export TIME_LIMIT=180
 
 test_on_one_rank() { expect_exit 0 bellows-run -n 1 trainer_ranks; }
 test_on_two_ranks() { expect_exit 0 bellows-run -n 2 trainer_ranks; }

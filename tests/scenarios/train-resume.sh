@@ -43,7 +43,7 @@ test_a_resumed_run_has_the_same_bits_with_a_transformer() {
 test_a_resumed_run_has_the_same_bits_with_averages_and_groups() {
   same_bits 2 --model transformer --data text:text.txt --length 32 --width 32 --batch 16 \
     --optimizer adamw --weight-decay 0.1 --no-decay bias,norm --lr-factors 'output.*=0.1' --ema 0.9
-  expect_exit 0 bellows-ckpt ls "$(at_step parts 16)"
+  expect_exit 0 bellows-ckpt show "$(at_step parts 16)"
   expect_contains "$OUT" ema/output.weight
 }
 
