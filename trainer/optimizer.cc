@@ -62,7 +62,7 @@ class Sgd : public Optimizer {
     if (momentum_ > 0) velocity_ = add_slot("momentum");
   }
 
-  void step(double rate) override {
+  void step(std::span<const double> rates) override {
     const torch::NoGradGuard no_grad;
     ++updates_;
     std::vector<torch::Tensor> g = gradients();
@@ -72,8 +72,8 @@ class Sgd : public Optimizer {
       at::_foreach_add_(velocity_, g);
       g = nesterov_ ? at::_foreach_add(g, velocity_, momentum_) : velocity_;
     }
-    for (const ParameterGroup& group : groups_)
-      at::_foreach_add_(of(group, parameters_), of(group, g), -rate * group.factor);
+    for (std::size_t i = 0; i < groups_.size(); ++i)
+      at::_foreach_add_(of(groups_[i], parameters_), of(groups_[i], g), -rate_of(i, rates));
   }
 
  private:
@@ -96,23 +96,23 @@ class Adam : public Optimizer {
         mean_(add_slot("mean")),
         square_(add_slot("square")) {}
 
-  void step(double rate) override {
+  void step(std::span<const double> rates) override {
     const torch::NoGradGuard no_grad;
     ++updates_;
     std::vector<torch::Tensor> g = gradients();
     if (!decoupled_) add_decay(g, decay_);
-    for (const ParameterGroup& group : groups_)
-      if (decay_ != 0 && decoupled_ && group.decays)
-        at::_foreach_mul_(of(group, parameters_), 1 - rate * group.factor * decay_);
+    for (std::size_t i = 0; i < groups_.size(); ++i)
+      if (decay_ != 0 && decoupled_ && groups_[i].decays)
+        at::_foreach_mul_(of(groups_[i], parameters_), 1 - rate_of(i, rates) * decay_);
     at::_foreach_mul_(mean_, beta1_);
     at::_foreach_add_(mean_, g, 1 - beta1_);
     at::_foreach_mul_(square_, beta2_);
     at::_foreach_addcmul_(square_, g, g, 1 - beta2_);
     const auto t = static_cast<double>(updates_);
     std::vector<torch::Tensor> scale = divisors();
-    for (const ParameterGroup& group : groups_)
-      at::_foreach_addcdiv_(of(group, parameters_), of(group, mean_), of(group, scale),
-                            -rate * group.factor / (1 - std::pow(beta1_, t)));
+    for (std::size_t i = 0; i < groups_.size(); ++i)
+      at::_foreach_addcdiv_(of(groups_[i], parameters_), of(groups_[i], mean_),
+                            of(groups_[i], scale), -rate_of(i, rates) / (1 - std::pow(beta1_, t)));
     if (divisors_at_ < 0) return;
     divisors_ = std::move(scale);
     divisors_at_ = updates_;

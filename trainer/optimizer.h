@@ -3,7 +3,9 @@
 // stored, compared and sent to another rank like the parameters are.
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,7 +32,9 @@ class Optimizer {
   /// takes effect on the whole of v at once. It is the same as v' = m (rate / last rate) v' + rate
   /// g, p = p - v', which is what Goyal et al. (2017, section 3, "momentum correction") ask of
   /// those who keep the rate in v'.
-  virtual void step(double rate) = 0;
+  void step(double rate) { step(std::span(&rate, 1)); }
+  /// The same with a rate for each group; further groups have the last.
+  virtual void step(std::span<const double> rates) = 0;
   /// "PARAMETER.SLOT" and the tensor, which may be written to.
   const NamedTensors& state() const { return state_; }
   /// Updates made (adam's bias correction goes by it).
@@ -48,6 +52,10 @@ class Optimizer {
   /// A zero tensor for each parameter.
   std::vector<torch::Tensor> add_slot(const std::string& name);
   std::vector<torch::Tensor> gradients() const;
+  /// Of a group, with its factor.
+  double rate_of(std::size_t group, std::span<const double> rates) const {
+    return rates[std::min(group, rates.size() - 1)] * groups_[group].factor;
+  }
   /// Adds `decay` times the parameter to `gradients`, in the groups that decay.
   void add_decay(std::vector<torch::Tensor>& gradients, double decay) const;
   /// What a group has of `all`, which has a tensor for each parameter.

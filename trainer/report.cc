@@ -52,8 +52,8 @@ bool ends_in_half_a_line(const std::string& file) {
 
 // JSON knows no infinity, which it is while the gradients' mean cannot be told from zero.
 boost::json::value noise_of(const TrainingState& state, const Options& options) {
-  const double noise =
-      noise_scale(std::span(&state.adaptation.noise, 1), static_cast<double>(options.batch));
+  const double noise = noise_scale(std::span<const NoiseAverages>(state.adaptation.noise),
+                                   static_cast<double>(options.batch));
   return std::isfinite(noise) ? boost::json::value(noise) : boost::json::value(nullptr);
 }
 
@@ -135,7 +135,7 @@ double Report::samples_left(const TrainingState& state) const {
   if (counts_gain(options_.lr_rule) && state.adaptation.batch > 0) {
     // Larger batches use more samples for the same.
     of_step = static_cast<double>(state.adaptation.batch) /
-              gain(std::span(&state.adaptation.noise, 1),
+              gain(std::span<const NoiseAverages>(state.adaptation.noise),
                    static_cast<double>(state.adaptation.batch) / of_step);
     passes *= of_step / static_cast<double>(options_.batch);
   }
@@ -224,8 +224,9 @@ std::string Report::adaptation(const TrainingState& state, const StepResult& res
   if (options_.batch_rule != "fixed") text += fmt::format("  batch {}", state.adaptation.batch);
   if (options_.lr_rule != "none") text += fmt::format("  lr {:.4g}", result.rate);
   if (options_.measures_noise())
-    text += fmt::format("  noise scale {:.4g}", noise_scale(std::span(&state.adaptation.noise, 1),
-                                                            static_cast<double>(options_.batch)));
+    text += fmt::format("  noise scale {:.4g}",
+                        noise_scale(std::span<const NoiseAverages>(state.adaptation.noise),
+                                    static_cast<double>(options_.batch)));
   return text;
 }
 

@@ -105,12 +105,18 @@ void for_adaptation(State& adaptation, F f) {
   f("ramp_start", adaptation.ramp_start);
   f("rate", adaptation.rate);
   f("policy_factor", adaptation.policy_factor);
-  f("noise_square", adaptation.noise.square);
-  f("noise_variance", adaptation.noise.variance);
-  f("noise_weight", adaptation.noise.weight);
-  f("noise_estimates", adaptation.noise.estimates);
-  f("noise_skipped", adaptation.noise.skipped);
-  f("noise_differenced", adaptation.noise.differenced);
+}
+
+/// Those of a group of parameters; the first has the names of earlier versions.
+template <typename Averages, typename F>
+void for_noise(Averages& noise, std::size_t group, F f) {
+  const std::string end = group == 0 ? "" : "_" + std::to_string(group);
+  f("noise_square" + end, noise.square);
+  f("noise_variance" + end, noise.variance);
+  f("noise_weight" + end, noise.weight);
+  f("noise_estimates" + end, noise.estimates);
+  f("noise_skipped" + end, noise.skipped);
+  f("noise_differenced" + end, noise.differenced);
 }
 
 // Of each kind of step, as in ProfileEntry.
@@ -158,6 +164,10 @@ void restore_adaptation(TrainingState& state, const Options& options,
     for_adaptation(state.adaptation, [&](const char* name, auto& value) {
       value = from.get<std::remove_reference_t<decltype(value)>>(std::string("adaptation/") + name);
     });
+  for (std::size_t group = 0; group < kNoiseGroups; ++group)
+    for_noise(state.adaptation.noise[group], group, [&](const std::string& name, auto& value) {
+      value = from.get_or("adaptation/" + name, std::remove_reference_t<decltype(value)>{});
+    });
   state.adaptation.profile = take_profile(from);
   state.previous = {};
   const auto batch = from.get_or<double>("adaptation/previous_batch", 0.0);
@@ -194,6 +204,12 @@ checkpoint::State capture(const TrainingState& state, const Options& options) {
   for_adaptation(state.adaptation, [&](const char* name, const auto& value) {
     to.set(std::string("adaptation/") + name, value);
   });
+  for (std::size_t group = 0; group < kNoiseGroups; ++group)
+    if (const NoiseAverages& noise = state.adaptation.noise[group];
+        group == 0 || noise != NoiseAverages{})
+      for_noise(noise, group, [&](const std::string& name, const auto& value) {
+        to.set("adaptation/" + name, value);
+      });
   put_profile(to, state.adaptation.profile);
   for (std::size_t i = 0; i < state.previous.gradients.size(); ++i)
     put(to, "previous/" + state.parameters[i].first, state.previous.gradients[i]);

@@ -148,7 +148,7 @@ void Stepper::note_samples(Range batch) {
                  state_.sampler.samples(own)});
 }
 
-Sums Stepper::reduce(Range batch, std::vector<double>& words, double& squares) {
+Sums Stepper::reduce(Range batch, std::vector<double>& words, std::vector<double>& squares) {
   const Range own = share_of(team_.rank(), batch);
   const auto targets =
       static_cast<double>(batch.size()) * static_cast<double>(context_.dataset.shape().targets());
@@ -164,7 +164,7 @@ Sums Stepper::reduce(Range batch, std::vector<double>& words, double& squares) {
     counters.emplace(team_.sum(all));
     reducer_->prepare([&] {
       if (state_.norms && state_.norms->active())
-        norms.emplace(team_.sum(torch::tensor({state_.norms->sum()}, torch::kFloat64)));
+        norms.emplace(team_.sum(torch::tensor(state_.norms->sums(), torch::kFloat64)));
     });
   };
   const Cut cut = cut_for(batch);
@@ -176,7 +176,10 @@ Sums Stepper::reduce(Range batch, std::vector<double>& words, double& squares) {
   counters->wait();
   buffers->finish();
   context_.clock.lap(StepClock::kCommunication);
-  if (norms) squares = norms->wait().item<double>();
+  if (norms) {
+    const torch::Tensor& sums = norms->wait();
+    squares.assign(sums.const_data_ptr<double>(), sums.const_data_ptr<double>() + sums.numel());
+  }
   const auto* word = all.const_data_ptr<double>();
   const std::size_t extra = words.size() - 3;
   words.assign(word, word + extra);
@@ -187,12 +190,12 @@ bool Stepper::measures_after(std::int64_t steps) const {
   return state_.norms && steps % context_.options.noise_interval == 0;
 }
 
-std::optional<MicroGradients> Stepper::measure(Range batch, double squares) {
+std::vector<MicroGradients> Stepper::measure(Range batch, const std::vector<double>& squares) {
   own_ = {};
   const Optimizer& optimizer = *state_.optimizer;
   const bool now = measures_after(state_.step);
   const bool next = measures_after(state_.step + 1);
-  if ((!now && !next) || !optimizer.gradients_compare()) return std::nullopt;
+  if ((!now && !next) || !optimizer.gradients_compare()) return {};
   const auto samples = static_cast<double>(batch.size());
   const auto base = static_cast<double>(context_.options.batch);
   const double passes = count_all_passes(batch);
@@ -204,14 +207,21 @@ std::optional<MicroGradients> Stepper::measure(Range batch, double squares) {
     own_.batch = samples;
   }
   const PreviousGradient& before = state_.previous;
-  if (!now || (alone && before.batch == 0)) return std::nullopt;
-  const double square = inner_product(gradients, gradients, optimizer);
-  MicroGradients measured{passes, squares, square, samples / base};
-  if (alone)
-    measured = differenced(inner_product(before.gradients, before.gradients, optimizer), square,
-                           inner_product(before.gradients, gradients, optimizer), before.batch,
-                           samples, base);
-  measured.interval = static_cast<double>(context_.options.noise_interval);
+  if (!now || (alone && before.batch == 0)) return {};
+  const std::vector<double> square = inner_products(gradients, gradients, optimizer);
+  std::vector<double> earlier;
+  std::vector<double> both;
+  if (alone) {
+    earlier = inner_products(before.gradients, before.gradients, optimizer);
+    both = inner_products(before.gradients, gradients, optimizer);
+  }
+  std::vector<MicroGradients> measured;
+  for (std::size_t group = 0; group < square.size(); ++group) {
+    measured.push_back(
+        alone ? differenced(earlier[group], square[group], both[group], before.batch, samples, base)
+              : MicroGradients{passes, squares[group], square[group], samples / base});
+    measured.back().interval = static_cast<double>(context_.options.noise_interval);
+  }
   return measured;
 }
 
@@ -241,7 +251,7 @@ void Stepper::apply(const Choice& choice) {
 
 void Stepper::update(Range batch, const AdaptedStep& adapted, StepResult& result) {
   const ElasticWorld::Update update(world_);
-  state_.optimizer->step(result.rate);
+  state_.optimizer->step(adapted.rates);
   state_.average.update(state_.optimizer->updates(), result.scale);
   state_.adaptation = adapted.after;
   state_.previous = std::move(own_);
@@ -275,10 +285,10 @@ StepResult Stepper::step(unsigned control, const Choice& choice, bool stop_signa
   words[kOptimize] = times_.optimize_seconds / team_.size();
   if (state_.norms) state_.norms->set_active(measures_after(state_.step));
   StepResult result;
-  double squares = 0;
+  std::vector<double> squares;
   result.sums = logical_ ? logical_->step(batch, plan_.micro_batch, words, squares)
                          : reduce(batch, words, squares);
-  const std::optional<MicroGradients> measured = measure(batch, squares);
+  const std::vector<MicroGradients> measured = measure(batch, squares);
   result.stop = words[kStop] > 0;
   result.control = static_cast<unsigned>(words[kControl]);
   if (options.clip > 0) result.gradient_norm = clip_gradients(state_.parameters, options.clip);

@@ -78,10 +78,10 @@ class Stepper {
   void note_samples(Range batch);
   /// Forward and backward passes of this rank's share, with the sum over the ranks. Starts the sum
   /// of the counters between the last two passes, so that it costs no time of its own.
-  Sums reduce(Range batch, std::vector<double>& words, double& squares);
-  /// What the passes of all ranks say of gradient noise, if anything; `squares` is summed over
-  /// them.
-  std::optional<MicroGradients> measure(Range batch, double squares);
+  Sums reduce(Range batch, std::vector<double>& words, std::vector<double>& squares);
+  /// What the passes of all ranks say of gradient noise, by group, if anything; `squares` is summed
+  /// over them.
+  std::vector<MicroGradients> measure(Range batch, const std::vector<double>& squares);
   /// Whether gradient noise is measured in the step after `steps`.
   bool measures_after(std::int64_t steps) const;
   /// Of this rank, for the step that is done.

@@ -195,7 +195,7 @@ void check_noise(ElasticWorld& elastic) {
   if (team.rank() == 0) arm(run.state, fault);
   const int steps = team.size() + 3;
   run.steps(steps);
-  const NoiseAverages& noise = run.state.adaptation.noise;
+  const NoiseAverages& noise = run.state.adaptation.noise.front();
   expect(noise.skipped > 0 && noise.estimates > 0 && noise.skipped + noise.estimates == steps,
          fmt::format("{} measurements, {} skipped", noise.estimates, noise.skipped));
   expect(std::isfinite(noise.square) && std::isfinite(noise.variance), "noise is finite");

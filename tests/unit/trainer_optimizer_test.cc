@@ -178,6 +178,25 @@ TEST(ParameterGroupsTest, AdamAndAdamwArePytorchsWithGroups) {
   expect_torchs_path(o, "AdamW", "weight_decay=0.05");
 }
 
+// As AdaScale sets them, by the noise of each group; the last one stands for those that follow.
+TEST(ParameterGroupsTest, HaveRatesOfTheirOwn) {
+  Options o;
+  o.momentum = 0;
+  o.lr_factors = {{"head.*", 0.5}, {"*.bias", 2}};
+  const NamedTensors p = layers();
+  std::vector<torch::Tensor> before;
+  for (const auto& [name, tensor] : p) {
+    before.push_back(tensor.detach().clone());
+    tensor.mutable_grad() = torch::ones_like(tensor.detach());
+  }
+  const std::vector<double> rates{0.25, 0.125};
+  make_optimizer(o, p)->step(rates);
+  // The groups are the weights, the biases, and the head.
+  const double expected[] = {0.25, 0.125 * 2, 0.25, 0.125 * 2, 0.125 * 0.5};
+  for (std::size_t i = 0; i < p.size(); ++i)
+    EXPECT_TRUE(torch::equal(p[i].second.detach(), before[i] - expected[i])) << p[i].first;
+}
+
 // ---- averages -----------------------------------------------------------------------------------
 
 NamedTensors one_parameter(double value) {
