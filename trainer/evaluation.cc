@@ -15,22 +15,10 @@ namespace {
 // Values of input looked at in one forward pass: bounds the memory, not the result.
 constexpr std::int64_t kInputs = 200000;
 
-}  // namespace
-
-Sums evaluate(TrainingState& state, const Dataset& dataset, const torch::Device& device,
-              Team& team) {
-  if (!team.agree(state.parameter_hash()))
-    throw std::runtime_error(
-        "the ranks' parameters have drifted apart: this is a defect, or a "
-        "rank computes wrongly");
-  // Batch statistics are each rank's own while training: those of rank 0 count. Copies: what a
-  // collective that fails has half written must not stay.
-  std::vector<torch::Tensor> buffers;
-  for (const auto& [name, tensor] : state.buffers) buffers.push_back(tensor.clone());
-  team.broadcast(buffers);
-
-  const torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < buffers.size(); ++i) state.model_buffers()[i].copy_(buffers[i]);
+/// This rank's, with the averaged parameters where such are kept.
+Sums evaluate_part(TrainingState& state, const Dataset& dataset, const torch::Device& device,
+                   const Team& team) {
+  const AveragesInUse averages(state.parameters, state.average);
   state.model->eval();
   const Range part = share({0, dataset.size(Split::kTest)}, team.rank(), team.size());
   const auto each = static_cast<std::uint64_t>(
@@ -45,6 +33,21 @@ Sums evaluate(TrainingState& state, const Dataset& dataset, const torch::Device&
              static_cast<double>(batch.targets.numel())});
   }
   state.model->train();
+  return own;
+}
+
+}  // namespace
+
+Sums evaluate(TrainingState& state, const Dataset& dataset, const torch::Device& device,
+              Team& team) {
+  if (!team.agree(state.parameter_hash()))
+    throw std::runtime_error(
+        "the ranks' parameters have drifted apart: this is a defect, or a "
+        "rank computes wrongly");
+  const torch::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < state.buffers.size(); ++i)
+    state.model_buffers()[i].copy_(state.buffers[i].second);
+  const Sums own = evaluate_part(state, dataset, device, team);
   const std::vector<double> all = team.sum(std::vector{own.loss, own.correct, own.targets});
   return {all[0], all[1], all[2]};
 }

@@ -7,6 +7,8 @@
 
 namespace bellows::trainer {
 
+/// With the averages of the parameters where --ema asks for them.
+///
 /// Collective; the same result on every rank, and to rounding for any number of ranks. Does not
 /// change the state. Throws std::runtime_error when the ranks' parameters are not the same, bit for
 /// bit; after an MpiError the model may be left in evaluation mode.

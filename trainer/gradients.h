@@ -36,19 +36,40 @@ class GradientReducer {
   /// begin.
   void prepare(std::function<void()> complete = {});
 
-  std::size_t buckets() const { return buckets_; }
+  /// For a backward pass that has failed on this rank alone, after prepare(): passes that follow
+  /// only add to the gradients. What was given away until then stays so; it was whole.
+  void interrupt();
+  /// After those: gives away what was not, from the gradients as they are now, waits for all, and
+  /// leaves the sums of all ranks in the gradients. Throws MpiError. Does nothing unless a pass was
+  /// interrupted.
+  void finish();
+
+  std::size_t buckets() const { return buckets_.size(); }
   /// Whether all of them were handed over since prepare(): not where the loss of the pass does not
   /// depend on some parameter.
-  bool complete() const { return *handed_over_ == buckets_; }
+  bool complete() const { return !reducer_ || begun_->size() == buckets_.size(); }
   /// When the last bucket of the last reduced backward pass was full. From there on its end only
   /// waits for the other ranks.
   std::chrono::steady_clock::time_point all_given() const { return *given_; }
 
  private:
   class FixedReducer;
-  std::size_t buckets_ = 0;
-  std::shared_ptr<std::size_t> handed_over_ = std::make_shared<std::size_t>();
+  class SumHook;
+  /// A bucket whose reduction has begun: its gradients, one behind the other, become the sums.
+  struct Given {
+    torch::Tensor flat;
+    c10::intrusive_ptr<c10d::Work> work;
+  };
+  void start();
+  void give(std::size_t bucket);
+  std::vector<torch::Tensor> views(std::size_t bucket, const torch::Tensor& flat) const;
+
+  NamedTensors parameters_;
+  c10::intrusive_ptr<c10d::Backend> backend_;
+  std::int64_t bucket_bytes_;
+  std::vector<std::vector<std::size_t>> buckets_;
   // The hook's, too.
+  std::shared_ptr<std::vector<Given>> begun_ = std::make_shared<std::vector<Given>>();
   std::shared_ptr<std::function<void()>> complete_ = std::make_shared<std::function<void()>>();
   std::shared_ptr<std::chrono::steady_clock::time_point> given_ =
       std::make_shared<std::chrono::steady_clock::time_point>();

@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <functional>
 
+#include "trainer/fitting.h"
+
 namespace bellows::trainer {
 
 namespace {
 
 // Values that one rank gives to one all-gather.
 constexpr std::int64_t kPiece = std::int64_t{1} << 19;
-constexpr std::size_t kSums = 4;  // loss, correct, targets, square norms of each part
+// Of each part: loss, correct, targets, square norms by group.
+constexpr std::size_t kSums = 3 + kNoiseGroups;
 
 void append_subtrees(Range tree, Range own, std::vector<Range>& all) {
   if (tree.begin >= own.end || tree.end <= own.begin) return;
@@ -94,16 +97,20 @@ torch::Tensor LogicalRanks::gradient_of(Range parts, Range batch, std::int64_t m
   const auto ids = state.sampler.samples(share(batch, part, static_cast<int>(sums.size() / kSums)));
   const double weight = 1 / (static_cast<double>(batch.size()) *
                              static_cast<double>(context_.dataset.shape().targets()));
-  reset_gradients(state);
-  state.begin_step();
-  run_passes(context_, ids, micro_batch, weight, [&](const Sums& own) {
+  const auto keep = [&](const Sums& own) {
     const std::span<double> at = sums.subspan(kSums * parts.begin, kSums);
     at[0] = own.loss;
     at[1] = own.correct;
     at[2] = own.targets;
-  });
+  };
+  if (fits_ > 0) micro_batch = std::min(micro_batch, fits_);
+  if (fits_ > 0 && state.norms) state.norms->spoil();
+  const std::int64_t fitted =
+      run_fitting(context_, team_.rank(), ids, {micro_batch}, weight, keep, nullptr);
+  if (fitted < micro_batch) fits_ = fitted;
   context_.clock.lap(StepClock::kBackward);
-  if (state.norms) sums[kSums * parts.begin + 3] = state.norms->sum();
+  if (state.norms)
+    std::ranges::copy(state.norms->sums(), sums.subspan(kSums * parts.begin + 3).begin());
   return flatten();
 }
 
@@ -141,7 +148,7 @@ torch::Tensor LogicalRanks::sum(std::uint64_t whole, const std::vector<torch::Te
 }
 
 Sums LogicalRanks::step(Range batch, std::int64_t micro_batch, std::vector<double>& words,
-                        double& squares) {
+                        std::vector<double>& squares) {
   const std::uint64_t whole = logical_parts(context_.options, batch);
   std::vector<double> sums(kSums * whole, 0);
   std::vector<torch::Tensor> own;
@@ -158,11 +165,12 @@ Sums LogicalRanks::step(Range batch, std::int64_t micro_batch, std::vector<doubl
   context_.clock.lap(StepClock::kCommunication);
   const auto* word = both.const_data_ptr<double>();
   words.assign(word, word + extra);
+  squares.assign(kNoiseGroups, 0);
   Sums result;
   for (std::uint64_t part = 0; part < whole; ++part) {
     const double* at = word + extra + kSums * part;
     result.add({at[0], at[1], at[2]});
-    squares += at[3];
+    for (std::size_t group = 0; group < kNoiseGroups; ++group) squares[group] += at[3 + group];
   }
   spread(total, static_cast<double>(whole));
   return result;

@@ -31,8 +31,9 @@ class LogicalRanks {
   /// Collective. Leaves the sum of all gradients in the gradients, and in the model's buffers the
   /// mean of what the parts made of them. Gives the sums over the batch; `words` is summed over the
   /// ranks beside them. A part is worked through in passes of `micro_batch`.
-  /// `squares` becomes the sum over the passes that state.norms measures.
-  Sums step(Range batch, std::int64_t micro_batch, std::vector<double>& words, double& squares);
+  /// `squares` becomes the sums over the passes that state.norms measures.
+  Sums step(Range batch, std::int64_t micro_batch, std::vector<double>& words,
+            std::vector<double>& squares);
 
  private:
   torch::Tensor gradient_of(Range parts, Range batch, std::int64_t micro_batch,
@@ -43,6 +44,7 @@ class LogicalRanks {
 
   PassContext context_;
   Team& team_;
+  std::int64_t fits_ = 0;  // samples at once, where more did not fit into memory
 };
 
 }  // namespace bellows::trainer

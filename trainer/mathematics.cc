@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The options that decide the result of a run.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "trainer/adaptation/lr_rule.h"
 #include "trainer/options.h"
@@ -55,6 +56,12 @@ Texts Options::mathematics() const {
   adaptation(*this, all);
   if (logical_ranks > 0) all["logical-ranks"] = number(logical_ranks);
   if (precision != "single") all["precision"] = precision;
+  all["batch-norm"] = batch_norm;
+  all["ema"] = number(ema);
+  all["no-decay"] = fmt::format("{}", fmt::join(no_decay, ","));
+  std::string& factors = all["lr-factors"];
+  for (const auto& [pattern, factor] : lr_factors)
+    factors += fmt::format("{}{}={}", factors.empty() ? "" : ",", pattern, factor);
   if (model != "resnet18" && !is_script(model)) all["dropout"] = number(dropout);
   if (model == "resnet18") all["norm"] = norm;
   if (model == "transformer") {

@@ -3,18 +3,16 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <utility>
-#include <vector>
 
+#include "trainer/batch_norm.h"
 #include "trainer/dataset.h"
 #include "trainer/dropout.h"
+#include "trainer/named_tensors.h"
 #include "trainer/options.h"
 #include "trainer/torch_headers.h"
 
 namespace bellows::trainer {
-
-using NamedTensors = std::vector<std::pair<std::string, torch::Tensor>>;
 
 class Model : public torch::nn::Module {
  public:
@@ -31,12 +29,17 @@ class Model : public torch::nn::Module {
   virtual at::ScalarType input_type() const { return parameters().front().scalar_type(); }
   /// What the random draws of the next forward are made from. Set before each training forward.
   virtual void draw_for(Draws draws) { *draws_ = std::move(draws); }
+  const Draws& draws() const { return *draws_; }
+  /// Likewise, whose samples its batch statistics are of.
+  BatchScope& batch_scope() { return *scope_; }
 
  protected:
   Dropout make_dropout(double rate);
+  std::shared_ptr<const BatchScope> scope() const { return scope_; }
 
  private:
   std::shared_ptr<Draws> draws_ = std::make_shared<Draws>();
+  std::shared_ptr<BatchScope> scope_ = std::make_shared<BatchScope>();
   int dropouts_ = 0;
 };
 

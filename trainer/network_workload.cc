@@ -45,7 +45,7 @@ Outcome NetworkWorkload::train(Training& training) {
   while (true) {
     if (const auto outcome = training.before_step()) return *outcome;
     training.begin_step();
-    if (Passes* passes = training.passes()) run_passes(training.context(), *passes);
+    training.run_passes();
     training.end_step();
   }
 }

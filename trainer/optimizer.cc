@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "trainer/errors.h"
 
 namespace bellows::trainer {
 
-Optimizer::Optimizer(const NamedTensors& parameters) {
+Optimizer::Optimizer(const NamedTensors& parameters, std::vector<ParameterGroup> groups)
+    : groups_(std::move(groups)) {
   for (const auto& [name, tensor] : parameters) {
     names_.push_back(name);
     parameters_.push_back(tensor);
@@ -31,26 +33,47 @@ std::vector<torch::Tensor> Optimizer::gradients() const {
   return gradients;
 }
 
+std::vector<torch::Tensor> Optimizer::of(const ParameterGroup& group,
+                                         const std::vector<torch::Tensor>& all) {
+  std::vector<torch::Tensor> members;
+  members.reserve(group.members.size());
+  for (const std::size_t i : group.members) members.push_back(all[i]);
+  return members;
+}
+
+void Optimizer::add_decay(std::vector<torch::Tensor>& gradients, double decay) const {
+  if (decay == 0) return;
+  for (const ParameterGroup& group : groups_) {
+    if (!group.decays) continue;
+    auto sums = at::_foreach_add(of(group, gradients), of(group, parameters_), decay);
+    for (std::size_t i = 0; i < sums.size(); ++i) gradients[group.members[i]] = std::move(sums[i]);
+  }
+}
+
 namespace {
 
 class Sgd : public Optimizer {
  public:
-  Sgd(const NamedTensors& parameters, double momentum, bool nesterov, double decay)
-      : Optimizer(parameters), momentum_(momentum), nesterov_(nesterov), decay_(decay) {
-    if (momentum > 0) velocity_ = add_slot("momentum");
+  Sgd(const NamedTensors& parameters, const Options& options)
+      : Optimizer(parameters, parameter_groups(options, parameters)),
+        momentum_(options.momentum),
+        nesterov_(options.nesterov),
+        decay_(options.weight_decay) {
+    if (momentum_ > 0) velocity_ = add_slot("momentum");
   }
 
-  void step(double rate) override {
+  void step(std::span<const double> rates) override {
     const torch::NoGradGuard no_grad;
     ++updates_;
     std::vector<torch::Tensor> g = gradients();
-    if (decay_ != 0) g = at::_foreach_add(g, parameters_, decay_);
+    add_decay(g, decay_);
     if (!velocity_.empty()) {
       at::_foreach_mul_(velocity_, momentum_);
       at::_foreach_add_(velocity_, g);
       g = nesterov_ ? at::_foreach_add(g, velocity_, momentum_) : velocity_;
     }
-    at::_foreach_add_(parameters_, g, -rate);
+    for (std::size_t i = 0; i < groups_.size(); ++i)
+      at::_foreach_add_(of(groups_[i], parameters_), of(groups_[i], g), -rate_of(i, rates));
   }
 
  private:
@@ -64,7 +87,7 @@ class Sgd : public Optimizer {
 class Adam : public Optimizer {
  public:
   Adam(const NamedTensors& parameters, const Options& options, bool decoupled)
-      : Optimizer(parameters),
+      : Optimizer(parameters, parameter_groups(options, parameters)),
         beta1_(options.beta1),
         beta2_(options.beta2),
         epsilon_(options.epsilon),
@@ -73,19 +96,23 @@ class Adam : public Optimizer {
         mean_(add_slot("mean")),
         square_(add_slot("square")) {}
 
-  void step(double rate) override {
+  void step(std::span<const double> rates) override {
     const torch::NoGradGuard no_grad;
     ++updates_;
     std::vector<torch::Tensor> g = gradients();
-    if (decay_ != 0 && decoupled_) at::_foreach_mul_(parameters_, 1 - rate * decay_);
-    if (decay_ != 0 && !decoupled_) g = at::_foreach_add(g, parameters_, decay_);
+    if (!decoupled_) add_decay(g, decay_);
+    for (std::size_t i = 0; i < groups_.size(); ++i)
+      if (decay_ != 0 && decoupled_ && groups_[i].decays)
+        at::_foreach_mul_(of(groups_[i], parameters_), 1 - rate_of(i, rates) * decay_);
     at::_foreach_mul_(mean_, beta1_);
     at::_foreach_add_(mean_, g, 1 - beta1_);
     at::_foreach_mul_(square_, beta2_);
     at::_foreach_addcmul_(square_, g, g, 1 - beta2_);
     const auto t = static_cast<double>(updates_);
     std::vector<torch::Tensor> scale = divisors();
-    at::_foreach_addcdiv_(parameters_, mean_, scale, -rate / (1 - std::pow(beta1_, t)));
+    for (std::size_t i = 0; i < groups_.size(); ++i)
+      at::_foreach_addcdiv_(of(groups_[i], parameters_), of(groups_[i], mean_),
+                            of(groups_[i], scale), -rate_of(i, rates) / (1 - std::pow(beta1_, t)));
     if (divisors_at_ < 0) return;
     divisors_ = std::move(scale);
     divisors_at_ = updates_;
@@ -125,9 +152,7 @@ class Adam : public Optimizer {
 }  // namespace
 
 std::unique_ptr<Optimizer> make_optimizer(const Options& options, const NamedTensors& parameters) {
-  if (options.optimizer == "sgd")
-    return std::make_unique<Sgd>(parameters, options.momentum, options.nesterov,
-                                 options.weight_decay);
+  if (options.optimizer == "sgd") return std::make_unique<Sgd>(parameters, options);
   if (options.optimizer == "adam") return std::make_unique<Adam>(parameters, options, false);
   if (options.optimizer == "adamw") return std::make_unique<Adam>(parameters, options, true);
   throw UsageError("--optimizer " + options.optimizer + ": unknown");

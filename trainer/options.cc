@@ -35,6 +35,7 @@ namespace {
 
 const std::vector<std::string> kSchedules{"constant", "step", "cosine", "polynomial", "one-cycle"};
 const std::vector<std::string> kNorms{"group", "batch"};
+const std::vector<std::string> kBatchNorms{"local", "sync"};
 const std::vector<std::string> kPrecisions{"single", "double"};
 const std::vector<std::string> kDevices{"cpu", "cuda"};
 
@@ -50,6 +51,8 @@ struct Table {
   po::options_description self{"This program"};
   std::string checkpoint_every;
   std::string micro_batch_bounds;
+  std::string no_decay;
+  std::string lr_factors;
   std::string config;
 
   explicit Table(Options& o) {
@@ -60,9 +63,11 @@ struct Table {
         "dropout", po::value(&o.dropout)->default_value(o.dropout, "0.25"),
         "share of activations that are dropped (mlp, cnn, transformer)")(
         "norm", po::value(&o.norm)->default_value(o.norm),
-        "resnet18: group, or batch (statistics of each rank's share)")(
-        "width", po::value(&o.width)->default_value(o.width, "the model's"),
-        "channels of the first convolution, or features of a layer")(
+        "resnet18: group, or batch (statistics of the batch)")(
+        "batch-norm", po::value(&o.batch_norm)->default_value(o.batch_norm),
+        "batch statistics: local (of what a rank works on at once), or sync (of all ranks "
+        "together)")("width", po::value(&o.width)->default_value(o.width, "the model's"),
+                     "channels of the first convolution, or features of a layer")(
         "length", po::value(&o.length)->default_value(o.length), "transformer: context in bytes")(
         "layers", po::value(&o.layers)->default_value(o.layers), "transformer: blocks")(
         "heads", po::value(&o.heads)->default_value(o.heads), "transformer: attention heads")(
@@ -99,7 +104,14 @@ struct Table {
         "beta2", po::value(&o.beta2)->default_value(o.beta2, "0.999"), "of adam and adamw")(
         "epsilon", po::value(&o.epsilon)->default_value(o.epsilon, "1e-8"), "of adam and adamw")(
         "weight-decay", po::value(&o.weight_decay)->default_value(o.weight_decay, "0"),
-        "L2 penalty (sgd, adam) or decoupled decay (adamw)");
+        "L2 penalty (sgd, adam) or decoupled decay (adamw)")(
+        "no-decay", po::value(&no_decay)->default_value("", "none"),
+        "parameters without weight decay: bias, norm (of normalisations), or bias,norm")(
+        "lr-factors", po::value(&lr_factors)->default_value("", "none"),
+        "PATTERN=FACTOR,...: factors on the learning rate of the parameters whose names match, as "
+        "'output.*=0.1'; the first counts")(
+        "ema", po::value(&o.ema)->default_value(o.ema, "off"),
+        "evaluate with averages of the parameters, which a step of --batch samples decays by this");
     adapt.add_options()(
         "batch-rule", po::value(&o.batch_rule)->default_value(o.batch_rule),
         "fixed, per-rank (ranks x --rank-batch), hybrid (--batch while each rank has "
@@ -228,6 +240,34 @@ void parse_micro_batch_bounds(const std::string& text, Options& o) {
   require(o.micro_batch == 0, "--micro-batch-bounds: not together with --micro-batch");
 }
 
+std::vector<std::string> parts_of(const std::string& text) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+void parse_no_decay(const std::string& text, Options& o) {
+  o.no_decay = parts_of(text);
+  std::sort(o.no_decay.begin(), o.no_decay.end());
+  for (const std::string& kind : o.no_decay)
+    require(kind == "bias" || kind == "norm",
+            "--no-decay " + text + ": use bias, norm or bias,norm");
+}
+
+void parse_lr_factors(const std::string& text, Options& o) {
+  for (const std::string& part : parts_of(text)) {
+    const auto sign = part.rfind('=');
+    double factor = -1;
+    char more = 0;
+    std::istringstream in(sign == std::string::npos ? "" : part.substr(sign + 1));
+    require(in >> factor && !(in >> more) && std::isfinite(factor) && factor >= 0 && sign > 0,
+            "--lr-factors " + part +
+                ": use PATTERN=FACTOR, such as 'output.*=0.1', with a factor of at least 0");
+    o.lr_factors.emplace_back(part.substr(0, sign), factor);
+  }
+}
+
 void check_adaptation(const Options& o) {
   require_name("batch-rule", o.batch_rule, batch_rule_names());
   require_name("lr-rule", o.lr_rule, lr_rule_names());
@@ -268,6 +308,9 @@ void check_network(Options& o, const po::variables_map& given) {
   if (!is_script(o.model)) require_name("model", o.model, model_names());
   require_name("optimizer", o.optimizer, optimizer_names());
   require_name("norm", o.norm, kNorms);
+  require_name("batch-norm", o.batch_norm, kBatchNorms);
+  require(o.batch_norm == "local" || o.logical_ranks == 0,
+          "--batch-norm sync: not with --logical-ranks, whose parts have statistics of their own");
   require_name("precision", o.precision, kPrecisions);
   const bool text = o.data.starts_with("text");
   require(is_script(o.model) || text == (o.model == "transformer"),
@@ -289,6 +332,8 @@ void check_network(Options& o, const po::variables_map& given) {
   require_range("beta2", o.beta2, 0.0, 0.9999999);
   require_positive("epsilon", o.epsilon);
   require_range("weight-decay", o.weight_decay, 0.0, 1e6);
+  require(o.no_decay.empty() || o.weight_decay > 0, "--no-decay: needs a --weight-decay");
+  require(o.ema >= 0 && o.ema < 1, fmt::format("--ema {}: must be at least 0 and below 1", o.ema));
 }
 
 void check(Options& o, const po::variables_map& given) {
@@ -336,6 +381,8 @@ void check(Options& o, const po::variables_map& given) {
 void finish(Options& o, const Table& table) {
   parse_checkpoint_every(table.checkpoint_every, o);
   parse_micro_batch_bounds(table.micro_batch_bounds, o);
+  parse_no_decay(table.no_decay, o);
+  parse_lr_factors(table.lr_factors, o);
 }
 
 // PyTorch's users type --epochs.

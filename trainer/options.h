@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace bellows::trainer {
@@ -17,7 +18,8 @@ struct Options {
   std::string data;
   double dropout = 0.25;
   std::string norm = "group";
-  std::int64_t width = 0;  // 0: the model's own
+  std::string batch_norm = "local";  // or sync
+  std::int64_t width = 0;            // 0: the model's own
   std::int64_t length = 64;
   std::int64_t layers = 2;
   std::int64_t heads = 4;
@@ -38,6 +40,9 @@ struct Options {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0;
+  std::vector<std::string> no_decay;                       // of bias, norm
+  std::vector<std::pair<std::string, double>> lr_factors;  // of patterns of parameters' names
+  double ema = 0;                                          // decay; 0: no averages
   double clip = 0;
   std::int64_t batch = 128;
   std::int64_t micro_batch = 0;

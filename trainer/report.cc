@@ -68,8 +68,8 @@ void add_usage(const std::vector<Usage>& usage, boost::json::object& fields) {
 
 // JSON knows no infinity, which it is while the gradients' mean cannot be told from zero.
 boost::json::value noise_of(const TrainingState& state, const Options& options) {
-  const double noise =
-      noise_scale(std::span(&state.adaptation.noise, 1), static_cast<double>(options.batch));
+  const double noise = noise_scale(std::span<const NoiseAverages>(state.adaptation.noise),
+                                   static_cast<double>(options.batch));
   return std::isfinite(noise) ? boost::json::value(noise) : boost::json::value(nullptr);
 }
 
@@ -153,7 +153,7 @@ double Report::samples_left(const TrainingState& state) const {
   if (counts_gain(options_.lr_rule) && state.adaptation.batch > 0) {
     // Larger batches use more samples for the same.
     of_step = static_cast<double>(state.adaptation.batch) /
-              gain(std::span(&state.adaptation.noise, 1),
+              gain(std::span<const NoiseAverages>(state.adaptation.noise),
                    static_cast<double>(state.adaptation.batch) / of_step);
     passes *= of_step / static_cast<double>(options_.batch);
   }
@@ -242,8 +242,9 @@ std::string Report::adaptation(const TrainingState& state, const StepResult& res
   if (options_.batch_rule != "fixed") text += fmt::format("  batch {}", state.adaptation.batch);
   if (options_.lr_rule != "none") text += fmt::format("  lr {:.4g}", result.rate);
   if (options_.measures_noise())
-    text += fmt::format("  noise scale {:.4g}", noise_scale(std::span(&state.adaptation.noise, 1),
-                                                            static_cast<double>(options_.batch)));
+    text += fmt::format("  noise scale {:.4g}",
+                        noise_scale(std::span<const NoiseAverages>(state.adaptation.noise),
+                                    static_cast<double>(options_.batch)));
   return text;
 }
 
@@ -337,6 +338,15 @@ void Report::step(const TrainingState& state, const StepResult& result) {
   interval_steps_ = 0;
   interval_parts_ = {};
   interval_ = {};
+}
+
+void Report::short_of_memory(const TrainingState& state, const StepResult& result) {
+  warning(fmt::format(
+      "rank {} has no memory for more than {} samples at once: from step {} on ranks work on so "
+      "many, and accumulate",
+      result.short_of_memory, result.fits, state.step + 1));
+  metric("memory",
+         {{"step", state.step}, {"rank", result.short_of_memory}, {"micro_batch", result.fits}});
 }
 
 void Report::straggler(const TrainingState& state, int rank, const std::string& host,

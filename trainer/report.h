@@ -40,6 +40,8 @@ class Report {
   void step(const TrainingState& state, const StepResult& result);
   /// A rank takes so many times as long per sample as the others.
   void straggler(const TrainingState& state, int rank, const std::string& host, double slowness);
+  /// A rank has not had the memory for as many samples at once as it should work on.
+  void short_of_memory(const TrainingState& state, const StepResult& result);
   /// A decision that is under way promises so many times the present goodput.
   void promised(double ratio) { promised_ = ratio; }
   void evaluation(const TrainingState& state, const Sums& sums, double seconds);

@@ -17,12 +17,15 @@ torch::nn::Conv2d convolution(std::int64_t in, std::int64_t out, std::int64_t ke
       torch::nn::Conv2dOptions(in, out, kernel).stride(stride).padding(kernel / 2).bias(false));
 }
 
+/// Of the batch statistics; null: normalisation by groups.
+using Scope = std::shared_ptr<const BatchScope>;
+
 /// Either of the two normalisations.
 class Norm : public torch::nn::Module {
  public:
-  Norm(std::int64_t channels, bool batch) {
-    if (batch) {
-      batch_ = register_module("batch", torch::nn::BatchNorm2d(channels));
+  Norm(std::int64_t channels, const Scope& scope) {
+    if (scope) {
+      batch_ = register_module("batch", BatchNorm(channels, scope));
     } else {
       const std::int64_t groups = std::gcd(channels, std::int64_t{32});
       group_ = register_module("group",
@@ -32,20 +35,20 @@ class Norm : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x) { return batch_ ? batch_(x) : group_(x); }
 
  private:
-  torch::nn::BatchNorm2d batch_ = nullptr;
+  BatchNorm batch_ = nullptr;
   torch::nn::GroupNorm group_ = nullptr;
 };
 
 class Block : public torch::nn::Module {
  public:
-  Block(std::int64_t in, std::int64_t out, std::int64_t stride, bool batch)
+  Block(std::int64_t in, std::int64_t out, std::int64_t stride, const Scope& scope)
       : conv1_(register_module("conv1", convolution(in, out, 3, stride))),
         conv2_(register_module("conv2", convolution(out, out, 3, 1))),
-        norm1_(register_module("norm1", std::make_shared<Norm>(out, batch))),
-        norm2_(register_module("norm2", std::make_shared<Norm>(out, batch))) {
+        norm1_(register_module("norm1", std::make_shared<Norm>(out, scope))),
+        norm2_(register_module("norm2", std::make_shared<Norm>(out, scope))) {
     if (stride == 1 && in == out) return;
     short_conv_ = register_module("short_conv", convolution(in, out, 1, stride));
-    short_norm_ = register_module("short_norm", std::make_shared<Norm>(out, batch));
+    short_norm_ = register_module("short_norm", std::make_shared<Norm>(out, scope));
   }
 
   torch::Tensor forward(const torch::Tensor& x) {
@@ -67,14 +70,15 @@ class ResNet18 : public Model {
  public:
   ResNet18(const SampleShape& shape, std::int64_t width, bool batch)
       : conv_(register_module("conv", convolution(shape.input[0], width, 3, 1))),
-        norm_(register_module("norm", std::make_shared<Norm>(width, batch))) {
+        norm_(register_module("norm", std::make_shared<Norm>(width, batch ? scope() : nullptr))) {
     std::int64_t in = width;
     for (int stage = 0; stage < 4; ++stage) {
       const std::int64_t out = width << stage;
       for (int i = 0; i < 2; ++i) {
         const std::int64_t stride = stage > 0 && i == 0 ? 2 : 1;
-        blocks_.push_back(register_module("block" + std::to_string(2 * stage + i),
-                                          std::make_shared<Block>(in, out, stride, batch)));
+        blocks_.push_back(
+            register_module("block" + std::to_string(2 * stage + i),
+                            std::make_shared<Block>(in, out, stride, batch ? scope() : nullptr)));
         in = out;
       }
     }

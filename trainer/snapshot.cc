@@ -49,7 +49,7 @@ void take(const checkpoint::State& from, const std::string& path, torch::Tensor 
                                 torch::TensorOptions(tensor.scalar_type())));
 }
 
-/// The tensors of a state with their paths.
+/// The tensors of a state that each checkpoint has, with their paths.
 NamedTensors paths_of(const TrainingState& state) {
   NamedTensors all;
   for (const auto& [name, tensor] : state.parameters)
@@ -60,11 +60,24 @@ NamedTensors paths_of(const TrainingState& state) {
   return all;
 }
 
+void put_averages(checkpoint::State& to, const WeightAverage& average) {
+  for (const auto& [name, tensor] : average.tensors()) put(to, "ema/" + name, tensor);
+}
+
+/// Where the run that wrote the checkpoint had none, they begin with its parameters.
+void take_averages(WeightAverage& average, const checkpoint::State& from) {
+  if (!average.kept()) return;
+  if (from.find_tensor("ema/" + average.tensors().front().first) == nullptr) return average.begin();
+  for (const auto& [name, tensor] : average.tensors()) take(from, "ema/" + name, tensor);
+}
+
 void compare_options(const Options& options, const checkpoint::State& from) {
   if (options.accept_changes) return;
   std::vector<std::string> changes;
   // What those of earlier versions do not have.
-  const std::map<std::string, std::string> otherwise{{"batch-rule", "fixed"}, {"lr-rule", "none"}};
+  const std::map<std::string, std::string> otherwise{{"batch-rule", "fixed"}, {"lr-rule", "none"},
+                                                     {"batch-norm", "local"}, {"ema", "0"},
+                                                     {"no-decay", ""},        {"lr-factors", ""}};
   for (const auto& [name, value] : options.mathematics()) {
     const auto usual = otherwise.find(name);
     const std::string stored = from.get_or<std::string>(
@@ -92,12 +105,18 @@ void for_adaptation(State& adaptation, F f) {
   f("ramp_start", adaptation.ramp_start);
   f("rate", adaptation.rate);
   f("policy_factor", adaptation.policy_factor);
-  f("noise_square", adaptation.noise.square);
-  f("noise_variance", adaptation.noise.variance);
-  f("noise_weight", adaptation.noise.weight);
-  f("noise_estimates", adaptation.noise.estimates);
-  f("noise_skipped", adaptation.noise.skipped);
-  f("noise_differenced", adaptation.noise.differenced);
+}
+
+/// Those of a group of parameters; the first has the names of earlier versions.
+template <typename Averages, typename F>
+void for_noise(Averages& noise, std::size_t group, F f) {
+  const std::string end = group == 0 ? "" : "_" + std::to_string(group);
+  f("noise_square" + end, noise.square);
+  f("noise_variance" + end, noise.variance);
+  f("noise_weight" + end, noise.weight);
+  f("noise_estimates" + end, noise.estimates);
+  f("noise_skipped" + end, noise.skipped);
+  f("noise_differenced" + end, noise.differenced);
 }
 
 // Of each kind of step, as in ProfileEntry.
@@ -145,6 +164,10 @@ void restore_adaptation(TrainingState& state, const Options& options,
     for_adaptation(state.adaptation, [&](const char* name, auto& value) {
       value = from.get<std::remove_reference_t<decltype(value)>>(std::string("adaptation/") + name);
     });
+  for (std::size_t group = 0; group < kNoiseGroups; ++group)
+    for_noise(state.adaptation.noise[group], group, [&](const std::string& name, auto& value) {
+      value = from.get_or("adaptation/" + name, std::remove_reference_t<decltype(value)>{});
+    });
   state.adaptation.profile = take_profile(from);
   state.previous = {};
   const auto batch = from.get_or<double>("adaptation/previous_batch", 0.0);
@@ -165,6 +188,7 @@ std::int64_t whole(std::uint64_t value) { return static_cast<std::int64_t>(value
 checkpoint::State capture(const TrainingState& state, const Options& options) {
   checkpoint::State to;
   for (const auto& [path, tensor] : paths_of(state)) put(to, path, tensor);
+  put_averages(to, state.average);
   // Our own draws are functions of (seed, pass, sample); a model may use libtorch's generator.
   put(to, "rng/torch", state.generator);
   to.set("optimizer/updates", state.optimizer->updates());
@@ -180,6 +204,12 @@ checkpoint::State capture(const TrainingState& state, const Options& options) {
   for_adaptation(state.adaptation, [&](const char* name, const auto& value) {
     to.set(std::string("adaptation/") + name, value);
   });
+  for (std::size_t group = 0; group < kNoiseGroups; ++group)
+    if (const NoiseAverages& noise = state.adaptation.noise[group];
+        group == 0 || noise != NoiseAverages{})
+      for_noise(noise, group, [&](const std::string& name, const auto& value) {
+        to.set("adaptation/" + name, value);
+      });
   put_profile(to, state.adaptation.profile);
   for (std::size_t i = 0; i < state.previous.gradients.size(); ++i)
     put(to, "previous/" + state.parameters[i].first, state.previous.gradients[i]);
@@ -198,6 +228,7 @@ void restore(TrainingState& state, const Options& options, const checkpoint::Sta
                       "has {}",
                       samples, options.data, state.sampler.size()));
     for (const auto& [path, tensor] : paths_of(state)) take(from, path, tensor);
+    take_averages(state.average, from);
     take(from, "rng/torch", state.generator);
     state.optimizer->set_updates(from.get<std::int64_t>("optimizer/updates"));
     state.sampler.seek({static_cast<std::uint64_t>(from.get<std::int64_t>("data/pass")),

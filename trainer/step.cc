@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "mpi_elastic/timeline.h"
+#include "trainer/fitting.h"
 
 namespace bellows::trainer {
 
@@ -23,6 +24,7 @@ enum Word : std::size_t {
   kBatch,
   kMicroBatch,
   kFactor,
+  kFits,
   kAccumulate,
   kOptimize,
   kWords
@@ -42,6 +44,8 @@ Stepper::Stepper(const PassContext& context, Team& team, ElasticWorld& world, Co
       first_factor_(choice.lr_factor),
       nodes_(nodes) {
   const Options& options = context.options;
+  if (options.batch_norm == "sync" && state_.model && team.size() > 1)
+    state_.model->batch_scope().team = team.backend();
   if (options.logical_ranks > 0) {
     logical_.emplace(context, team);
     return;
@@ -54,12 +58,16 @@ Stepper::Stepper(const PassContext& context, Team& team, ElasticWorld& world, Co
                    static_cast<std::int64_t>(options.bucket_mb * (1 << 20)));
 }
 
+Stepper::~Stepper() {
+  if (state_.model) state_.model->batch_scope() = {};
+}
+
 BatchPlan Stepper::plan_for(const Choice& choice) const {
   const Options& options = context_.options;
   // How the part of a logical rank is worked through does not depend on the ranks either.
   const auto ranks =
       options.logical_ranks > 0 ? static_cast<int>(options.logical_ranks) : team_.size();
-  return make_plan(options, choice.batch, choice.micro_batch, ranks);
+  return make_plan(options, choice.batch, choice.micro_batch, ranks, state_.adaptation.fits);
 }
 
 Range Stepper::share_of(int rank, Range batch) const {
@@ -76,8 +84,8 @@ std::int64_t Stepper::micro_batch_for(Range own) const {
     return (count + parts - 1) / parts;
   };
   std::int64_t passes = plan_.accumulation + 1;
-  if (options.micro_batch_most > 0)
-    passes = std::max(passes, over(samples, options.micro_batch_most));
+  for (const std::int64_t most : {options.micro_batch_most, state_.adaptation.fits})
+    if (most > 0) passes = std::max(passes, over(samples, most));
   return over(samples, passes);
 }
 
@@ -96,6 +104,33 @@ double Stepper::count_all_passes(Range batch) const {
                         static_cast<double>(std::max<std::int64_t>(1, micro_batch_for(own))));
   }
   return passes;
+}
+
+/// How this rank works through its share.
+Cut Stepper::cut_for(Range batch) const {
+  Cut cut{micro_batch_for(share_of(team_.rank(), batch))};
+  if (own_fits_ > 0) cut.micro_batch = std::min(cut.micro_batch, own_fits_);
+  if (!state_.model || !state_.model->batch_scope().team) return cut;
+  for (int rank = 0; rank < team_.size(); ++rank) {
+    const Range own = share_of(rank, batch);
+    const auto sizes = cut_sizes(own.size(), {micro_batch_for(own)});
+    cut.passes = std::max(cut.passes, static_cast<std::int64_t>(sizes.size()));
+  }
+  return cut;
+}
+
+/// What this rank has learnt of its memory and the others do not know, if it is its turn to tell:
+/// what the ranks say is added up, so one of them speaks at a time.
+std::int64_t Stepper::unannounced_limit() const {
+  const std::int64_t known = state_.adaptation.fits;
+  const bool news = own_fits_ > 0 && (known == 0 || own_fits_ < known);
+  return news && state_.step % team_.size() == team_.rank() ? own_fits_ : 0;
+}
+
+void Stepper::learn_limit(std::int64_t fits, Adaptation& after, StepResult& result) {
+  if (fits == 0) return;
+  after.fits = result.fits = fits;
+  result.short_of_memory = static_cast<int>(state_.step % team_.size());
 }
 
 /// For --record-samples: what this rank looks at, part by part.
@@ -120,24 +155,30 @@ void Stepper::begin_passes() {
   reset_gradients(state_);
   const Range batch = in_hand_->batch;
   const Range own = share_of(team_.rank(), batch);
-  // A rank without samples takes part with zero gradients: those of any sample, weighted by zero.
-  const bool idle = own.size() == 0;
   const auto targets =
       static_cast<double>(batch.size()) * static_cast<double>(context_.dataset.shape().targets());
+  const double weight = static_cast<double>(own.size()) / static_cast<double>(batch.size());
+  if (own_fits_ > 0 && state_.norms) state_.norms->spoil();
   in_hand_->passes.emplace(
-      state_, context_.clock,
-      state_.sampler.samples(idle ? Range{batch.begin, batch.begin + 1} : own),
-      micro_batch_for(own), idle ? 0 : 1 / targets, [this, idle](const Sums& sums) {
-        const Sums counted = idle ? Sums{} : sums;
+      state_, context_.clock, state_.sampler.samples(own), cut_for(batch), 1 / targets,
+      [this, weight](const Sums& sums) {
+        in_hand_->buffers.emplace(state_, team_, weight);
         std::vector<double>& words = in_hand_->words;
-        words.insert(words.end(), {counted.loss, counted.correct, counted.targets});
+        words.insert(words.end(), {sums.loss, sums.correct, sums.targets});
         in_hand_->counters.emplace(team_.sum(torch::tensor(words, torch::kFloat64)));
         reducer_->prepare([this] {
           if (state_.norms && state_.norms->active())
             in_hand_->norms.emplace(
-                team_.sum(torch::tensor({state_.norms->sum()}, torch::kFloat64)));
+                team_.sum(torch::tensor(state_.norms->sums(), torch::kFloat64)));
         });
       });
+}
+
+void Stepper::run_passes() {
+  if (!in_hand_->passes) return;  // of logical ranks: in finish()
+  const std::int64_t wanted = in_hand_->passes->cut().micro_batch;
+  const std::int64_t fitted = run_fitting(context_, team_.rank(), *in_hand_->passes, &*reducer_);
+  if (fitted < wanted) own_fits_ = fitted;
 }
 
 void Stepper::reduce() {
@@ -154,8 +195,12 @@ void Stepper::reduce() {
   context_.clock.lap(StepClock::kBackward, reducer_->all_given());
   const torch::Tensor all = now.counters->wait();
   context_.clock.lap(StepClock::kAgreement, now.counters->ended());
+  now.buffers->finish();
   context_.clock.lap(StepClock::kCommunication);
-  if (now.norms) now.squares = now.norms->wait().item<double>();
+  if (now.norms) {
+    const torch::Tensor& sums = now.norms->wait();
+    now.squares.assign(sums.const_data_ptr<double>(), sums.const_data_ptr<double>() + sums.numel());
+  }
   const auto* word = all.const_data_ptr<double>();
   const std::size_t extra = now.words.size() - 3;
   now.words.assign(word, word + extra);
@@ -188,12 +233,12 @@ bool Stepper::measures_after(std::int64_t steps) const {
   return state_.norms && steps % context_.options.noise_interval == 0;
 }
 
-std::optional<MicroGradients> Stepper::measure(Range batch, double squares) {
+std::vector<MicroGradients> Stepper::measure(Range batch, const std::vector<double>& squares) {
   own_ = {};
   const Optimizer& optimizer = *state_.optimizer;
   const bool now = measures_after(state_.step);
   const bool next = measures_after(state_.step + 1);
-  if ((!now && !next) || !optimizer.gradients_compare()) return std::nullopt;
+  if ((!now && !next) || !optimizer.gradients_compare()) return {};
   const auto samples = static_cast<double>(batch.size());
   const auto base = static_cast<double>(context_.options.batch);
   const double passes = count_all_passes(batch);
@@ -205,14 +250,21 @@ std::optional<MicroGradients> Stepper::measure(Range batch, double squares) {
     own_.batch = samples;
   }
   const PreviousGradient& before = state_.previous;
-  if (!now || (alone && before.batch == 0)) return std::nullopt;
-  const double square = inner_product(gradients, gradients, optimizer);
-  MicroGradients measured{passes, squares, square, samples / base};
-  if (alone)
-    measured = differenced(inner_product(before.gradients, before.gradients, optimizer), square,
-                           inner_product(before.gradients, gradients, optimizer), before.batch,
-                           samples, base);
-  measured.interval = static_cast<double>(context_.options.noise_interval);
+  if (!now || (alone && before.batch == 0)) return {};
+  const std::vector<double> square = inner_products(gradients, gradients, optimizer);
+  std::vector<double> earlier;
+  std::vector<double> both;
+  if (alone) {
+    earlier = inner_products(before.gradients, before.gradients, optimizer);
+    both = inner_products(before.gradients, gradients, optimizer);
+  }
+  std::vector<MicroGradients> measured;
+  for (std::size_t group = 0; group < square.size(); ++group) {
+    measured.push_back(
+        alone ? differenced(earlier[group], square[group], both[group], before.batch, samples, base)
+              : MicroGradients{passes, squares[group], square[group], samples / base});
+    measured.back().interval = static_cast<double>(context_.options.noise_interval);
+  }
   return measured;
 }
 
@@ -243,7 +295,8 @@ void Stepper::apply(const Choice& choice) {
 
 void Stepper::update(Range batch, const AdaptedStep& adapted, StepResult& result) {
   const ElasticWorld::Update update(world_);
-  state_.optimizer->step(result.rate);
+  state_.optimizer->step(adapted.rates);
+  state_.average.update(state_.optimizer->updates(), result.scale);
   state_.adaptation = adapted.after;
   state_.previous = std::move(own_);
   ++state_.step;
@@ -267,6 +320,7 @@ std::vector<double> Stepper::words_of(unsigned control, const Choice& choice,
     words[kMicroBatch] = static_cast<double>(choice.micro_batch);
     words[kFactor] = choice.lr_factor;
   }
+  words[kFits] = static_cast<double>(unannounced_limit());
   words[kAccumulate] = times_.accumulate_seconds / team_.size();
   words[kOptimize] = times_.optimize_seconds / team_.size();
   add_usage(words);
@@ -275,7 +329,7 @@ std::vector<double> Stepper::words_of(unsigned control, const Choice& choice,
 
 StepResult Stepper::step(unsigned control, const Choice& choice, bool stop_signal) {
   begin(control, choice, stop_signal);
-  if (in_hand_->passes) run_passes(context_, *in_hand_->passes);
+  run_passes();
   return finish();
 }
 
@@ -299,7 +353,7 @@ StepResult Stepper::finish() {
     reduce();
   const Range batch = now.batch;
   const std::vector<double>& words = now.words;
-  const std::optional<MicroGradients> measured = measure(batch, now.squares);
+  const std::vector<MicroGradients> measured = measure(batch, now.squares);
   StepResult result;
   result.sums = now.sums;
   result.usage = read_usage(now.words);
@@ -318,6 +372,7 @@ StepResult Stepper::finish() {
     adapted.after.profile.add(mean);
   }
   if (words[kFactor] > 0) adapted.after.policy_factor = words[kFactor];
+  learn_limit(static_cast<std::int64_t>(words[kFits]), adapted.after, result);
   result.rate = adapted.rate;
   result.scale = adapted.scale;
   result.gain = adapted.gain;
@@ -325,6 +380,10 @@ StepResult Stepper::finish() {
   first_factor_ = 0;
   const bool was_timed = timed_;
   take_times(now);
+  if (result.fits > 0) {
+    if (own_fits_ >= result.fits) own_fits_ = 0;
+    apply({plan_.batch, plan_.micro_batch, 0});
+  }
   // The times are those of the step before.
   if (shares_ && was_timed &&
       shares_->add(std::span(words).subspan(kWords), static_cast<std::uint64_t>(plan_.batch)))

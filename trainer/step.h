@@ -9,6 +9,7 @@
 
 #include "mpi_elastic/elastic_world.h"
 #include "trainer/adaptation/shares.h"
+#include "trainer/buffer_mean.h"
 #include "trainer/course.h"
 #include "trainer/gradients.h"
 #include "trainer/logical_ranks.h"
@@ -44,6 +45,8 @@ struct StepResult {
   double scale = 1;          // batch, as planned, over the base batch
   double gain = 1;           // steps of the base batch that this one was worth, as far as known
   double gradient_norm = 0;  // before clipping; 0 when not clipping
+  std::int64_t fits = 0;     // samples at once that memory holds, where that was learnt just now
+  int short_of_memory = 0;   // the rank of which it was learnt
   StepClock::Seconds parts{};
   int nodes = 1;
   std::vector<Usage> usage;  // of each rank; nothing without --metrics
@@ -55,6 +58,9 @@ class Stepper {
   /// per sample are what earlier worlds have found of each rank (0: nothing); the same on all.
   Stepper(const PassContext& context, Team& team, ElasticWorld& world, Course& course,
           SampleRecord& record, const Choice& choice, int nodes, std::vector<double> seconds = {});
+  Stepper(const Stepper&) = delete;
+  Stepper& operator=(const Stepper&) = delete;
+  ~Stepper();
 
   /// One step, collective. `control` and `choice` count on rank 0, `stop_signal` on any rank; every
   /// rank gets the same result. Throws MpiError with the state as it was before the step. The
@@ -65,7 +71,9 @@ class Stepper {
   /// The same for who runs the passes elsewhere: begin(), the passes until they are over, finish().
   void begin(unsigned control, const Choice& choice, bool stop_signal);
   /// Null where no step is in hand.
-  Passes* passes() { return in_hand_ ? &*in_hand_->passes : nullptr; }
+  Passes* passes() { return in_hand_ && in_hand_->passes ? &*in_hand_->passes : nullptr; }
+  /// The model's passes over the data.
+  void run_passes();
   /// Collective.
   StepResult finish();
 
@@ -82,13 +90,17 @@ class Stepper {
     std::optional<Passes> passes;
     std::optional<Pending> counters;
     std::optional<Pending> norms;
-    Sums sums;           // over all ranks
-    double squares = 0;  // likewise, of the passes' norms
+    std::optional<BufferMean> buffers;
+    Sums sums;                    // over all ranks
+    std::vector<double> squares;  // likewise, of the passes' norms, by group
   };
   BatchPlan plan_for(const Choice& choice) const;
   Range share_of(int rank, Range batch) const;
   std::int64_t micro_batch_for(Range own) const;
   double count_all_passes(Range batch) const;
+  Cut cut_for(Range batch) const;
+  std::int64_t unannounced_limit() const;
+  void learn_limit(std::int64_t fits, Adaptation& after, StepResult& result);
   void note_samples(Range batch);
   /// What is summed over the ranks beside gradients and counters.
   std::vector<double> words_of(unsigned control, const Choice& choice, bool stop_signal) const;
@@ -97,9 +109,9 @@ class Stepper {
   void begin_passes();
   /// Waits for the sums over the ranks.
   void reduce();
-  /// What the passes of all ranks say of gradient noise, if anything; `squares` is summed over
-  /// them.
-  std::optional<MicroGradients> measure(Range batch, double squares);
+  /// What the passes of all ranks say of gradient noise, by group, if anything; `squares` is summed
+  /// over them.
+  std::vector<MicroGradients> measure(Range batch, const std::vector<double>& squares);
   /// Whether gradient noise is measured in the step after `steps`.
   bool measures_after(std::int64_t steps) const;
   /// Room for what each rank uses at the end of the words that are summed, with this rank's in it;
@@ -117,9 +129,10 @@ class Stepper {
   ElasticWorld& world_;
   Course& course_;
   SampleRecord& record_;
-  PreviousGradient own_;     // becomes the state's with the update
-  BatchPlan plan_;           // of the next step
-  double first_factor_ = 0;  // of the policy, from this world's first step on
+  PreviousGradient own_;       // becomes the state's with the update
+  BatchPlan plan_;             // of the next step
+  std::int64_t own_fits_ = 0;  // samples at once that fit on this rank, where more did not; or 0
+  double first_factor_ = 0;    // of the policy, from this world's first step on
   int nodes_;
   // Step times: of the last step on this rank, whether they count (on all ranks alike), and the
   // steps made by the present plan.

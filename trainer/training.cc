@@ -234,6 +234,7 @@ void Training::end_step() {
                                             "--clip; no checkpoint was made of it",
                                             state_.step, result.sums.loss));
   report_.step(state_, result);
+  if (result.fits > 0) report_.short_of_memory(state_, result);
   look_for_stragglers();
   control_ = result.control;
   course_.stopping = course_.stopping || result.stop;

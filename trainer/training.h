@@ -43,10 +43,11 @@ class Training {
   /// Before each step: does what is due, and says if there is to be none.
   std::optional<Outcome> before_step();
   void begin_step();
-  /// What the passes are run with, and how far they are: null where there is nothing left to do
-  /// before end_step().
-  const PassContext& context() const { return context_; }
-  Passes* passes() { return stepper_->passes(); }
+  /// All passes of this rank's share: the model's, over the data.
+  void run_passes() { stepper_->run_passes(); }
+  /// Or one by one, by who has another way to run them.
+  Passes& passes() { return *stepper_->passes(); }
+  StepClock& clock() { return clock_; }
   /// Throws SharedError when the loss is no longer a number.
   void end_step();
   bool in_step() const { return in_step_; }

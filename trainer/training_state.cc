@@ -60,8 +60,10 @@ TrainingState::TrainingState(const Options& options, const Dataset& dataset,
       buffers(copies_of(model->others())),
       generator(generator_state()),
       optimizer(make_optimizer(options, parameters)),
+      average(parameters, options.ema),
       sampler(options.seed, dataset.size(Split::kTrain)),
       model_buffers_(without_names(model->others())) {
+  for (const auto& [name, parameter] : parameters) memory_.push_back(parameter.detach());
   if (options.measures_noise()) norms = std::make_unique<PassNorms>(parameters, *optimizer);
 }
 
@@ -72,8 +74,10 @@ TrainingState::TrainingState(const Options& options, NamedTensors trained,
       buffers(copies_of(others)),
       generator(generator_state()),
       optimizer(std::move(updates)),
+      average(parameters, 0),
       sampler(options.seed, training_samples),
       model_buffers_(without_names(others)) {
+  for (const auto& [name, parameter] : parameters) memory_.push_back(parameter.detach());
   if (options.measures_noise()) norms = std::make_unique<PassNorms>(parameters, *optimizer);
 }
 
@@ -92,7 +96,9 @@ void TrainingState::update_buffers() {
 
 std::vector<torch::Tensor> TrainingState::tensors() const {
   std::vector<torch::Tensor> all{generator};
-  for (const NamedTensors* group : {&buffers, &parameters, &optimizer->state()})
+  for (const auto& [name, tensor] : buffers) all.push_back(tensor);
+  all.insert(all.end(), memory_.begin(), memory_.end());
+  for (const NamedTensors* group : {&optimizer->state(), &average.tensors()})
     for (const auto& [name, tensor] : *group) all.push_back(tensor);
   return all;
 }
@@ -120,11 +126,14 @@ void TrainingState::set_counters(const Counters& counters) {
   adaptation = counters.adaptation;
 }
 
-std::uint64_t TrainingState::parameter_hash() const { return hash_of_all(parameters); }
+std::uint64_t TrainingState::parameter_hash() const {
+  return mix64(mix64(hash_of_all(parameters), hash_of_all(buffers)),
+               hash_of_all(average.tensors()));
+}
 
 std::uint64_t TrainingState::common_hash() const {
   const Counters words = counters();
-  return mix64(mix64(hash_of_all(parameters), hash_of_all(optimizer->state())),
+  return mix64(mix64(parameter_hash(), hash_of_all(optimizer->state())),
                hash_of(std::as_bytes(std::span(&words, 1))));
 }
 

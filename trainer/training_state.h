@@ -16,6 +16,7 @@
 #include "trainer/options.h"
 #include "trainer/sampler.h"
 #include "trainer/schedule.h"
+#include "trainer/weight_average.h"
 
 namespace bellows::trainer {
 
@@ -64,6 +65,7 @@ struct TrainingState {
   NamedTensors buffers;     // copies of the model's, as of the last step
   torch::Tensor generator;  // libtorch's on the CPU, likewise
   std::unique_ptr<Optimizer> optimizer;
+  WeightAverage average;             // keeps nothing unless --ema asks for it
   std::unique_ptr<PassNorms> norms;  // null where gradient noise is not measured
   PreviousGradient previous;
   Sampler sampler;
@@ -82,19 +84,21 @@ struct TrainingState {
   /// The model's own buffers, in the order of `buffers`.
   const std::vector<torch::Tensor>& model_buffers() const { return model_buffers_; }
 
-  /// Generator, buffers, parameters, optimizer state: the same order on every rank.
+  /// Generator, buffers, parameters, optimizer state, averages: the same order on every rank. The
+  /// parameters' own memory, also while the model computes with the averages.
   std::vector<torch::Tensor> tensors() const;
   /// In the units of the limits.
   Standing standing(const Options& options) const;
   Counters counters() const;
   void set_counters(const Counters& counters);
-  /// Of every bit of the parameters.
+  /// Of every bit of what a model computes with: parameters, buffers, averages.
   std::uint64_t parameter_hash() const;
-  /// Of every bit that must be the same on all ranks: parameters, optimizer state, counters.
+  /// Of every bit that must be the same on all ranks: those, optimizer state, counters.
   std::uint64_t common_hash() const;
 
  private:
   std::vector<torch::Tensor> model_buffers_;
+  std::vector<torch::Tensor> memory_;  // of the parameters
 };
 
 class Team;

@@ -82,7 +82,7 @@ int run(char** argv) {
     }
     reducer.prepare([&] {
       if (!measure) return;
-      std::vector<at::Tensor> norms{torch::tensor({state.norms->sum()}, torch::kFloat64)};
+      std::vector<at::Tensor> norms{torch::tensor(state.norms->sums(), torch::kFloat64)};
       sum = backend->allreduce(norms);
     });
     loss.backward();
@@ -92,7 +92,7 @@ int run(char** argv) {
       sum->wait();
       std::vector<torch::Tensor> gradients;
       for (const auto& [name, parameter] : state.parameters) gradients.push_back(parameter.grad());
-      inner_product(gradients, gradients, *state.optimizer);
+      inner_products(gradients, gradients, *state.optimizer);
     }
     state.optimizer->step(0.01);
     clock.lap(StepClock::kUpdate);

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks of trainer/ that need several ranks.
 $(call test_program,trainer_ranks,tests/programs/trainer_ranks.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
+$(call test_program,trainer_batch_norm,tests/programs/trainer_batch_norm.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
+$(call test_program,trainer_memory,tests/programs/trainer_memory.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
 $(call test_program,trainer_transfer,tests/programs/trainer_transfer.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
 $(O)/obj/tests/programs/trainer_%.o: EXTRA_FLAGS := $(trainer_FLAGS)
-TORCH_OBJS += $(O)/obj/tests/programs/trainer_ranks.o $(O)/obj/tests/programs/trainer_transfer.o
+TORCH_OBJS += $(patsubst %,$(O)/obj/tests/programs/trainer_%.o,ranks batch_norm memory transfer)
 
 # In place of a GPU's library.
 TEST_PROGRAMS += $(O)/tests/fake_nvml.so

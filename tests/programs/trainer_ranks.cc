@@ -3,8 +3,10 @@
 // when every rank finds what it should.
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 #include <numeric>
+#include <optional>
 
 #include "tests/unit/trainer_fake_dataset.h"
 #include "trainer/batch.h"
@@ -284,9 +286,10 @@ void check_steps(ElasticWorld& elastic) {
   }
 }
 
-// What one step measures, against the gradients of all passes of all ranks, made here.
+// What one step measures, against the gradients of all passes of all ranks, made here. With
+// `groups` weights and biases are told apart.
 void check_noise(ElasticWorld& elastic, std::int64_t batch, std::int64_t micro_batch,
-                 std::int64_t logical_ranks) {
+                 std::int64_t logical_ranks, bool groups = false) {
   Options o;
   o.model = "mlp";
   o.batch = batch;
@@ -294,55 +297,72 @@ void check_noise(ElasticWorld& elastic, std::int64_t batch, std::int64_t micro_b
   o.logical_ranks = logical_ranks;
   o.measure_noise = true;
   o.noise_interval = 1;
+  if (groups) {
+    o.weight_decay = 0.1;
+    o.no_decay = {"bias"};
+  }
   const FakeDataset data({{12}, false, 4});
   TrainingState state(o, data, torch::kCPU);
   StepClock clock;
   Team team(elastic.world(), torch::kCPU);
   const Range whole = state.sampler.next(static_cast<std::uint64_t>(batch));
   const int parts = logical_ranks > 0 ? static_cast<int>(logical_ranks) : team.size();
+  // Of the weights, or of all; and of the biases.
+  using Squares = std::array<double, 2>;
   const auto passes_of = [&](Range range) {
     reset_gradients(state);
-    run_passes({o, data, torch::kCPU, state, clock}, state.sampler.samples(range), batch,
+    run_passes({o, data, torch::kCPU, state, clock}, state.sampler.samples(range), {batch},
                1 / static_cast<double>(range.size()), [](const Sums&) {});
-    double square = 0;
+    Squares squares{};
     for (const auto& [name, p] : state.parameters)
-      square += p.grad().to(torch::kFloat64).square().sum().item<double>();
-    return square;
+      squares[groups && name.ends_with("bias") ? 1 : 0] +=
+          p.grad().to(torch::kFloat64).square().sum().item<double>();
+    return squares;
   };
-  MicroGradients expected;
+  std::array<MicroGradients, 2> expected;
   for (int part = 0; part < parts; ++part) {
     const Range own = share(whole, part, parts);
     const auto micro = static_cast<std::uint64_t>(micro_batch > 0 ? micro_batch : batch);
     for (std::uint64_t at = own.begin; at < own.end; at += micro) {
       const Range pass{at, std::min(at + micro, own.end)};
-      ++expected.passes;
-      expected.mean_square +=
-          passes_of(pass) * static_cast<double>(pass.size()) / static_cast<double>(batch);
+      const Squares squares = passes_of(pass);
+      for (std::size_t g = 0; g < 2; ++g) {
+        ++expected[g].passes;
+        expected[g].mean_square +=
+            squares[g] * static_cast<double>(pass.size()) / static_cast<double>(batch);
+      }
     }
   }
-  expected.square_of_mean = passes_of(whole);
-  const auto estimate = estimate_noise(expected);
+  const Squares squares = passes_of(whole);
+  for (std::size_t g = 0; g < 2; ++g) expected[g].square_of_mean = squares[g];
 
   Course course;
   SampleRecord record("");
   Stepper stepper({o, data, torch::kCPU, state, clock}, team, elastic, course, record, {o.batch},
                   1);
   stepper.step(kGoOn, {}, false);
-  const NoiseAverages& noise = state.adaptation.noise;
-  const auto close = [&](double got, double wanted) {
-    return std::abs(got / noise.weight - wanted) <= 1e-4 * expected.mean_square;
-  };
-  const std::string what = fmt::format("noise of batch {} in passes of {} on {} ranks, {} logical",
-                                       batch, micro_batch, team.size(), logical_ranks);
-  expect(noise.estimates == (estimate ? 1 : 0), what + " is measured where it can be");
-  if (estimate && noise.estimates == 1)
-    expect(close(noise.square, estimate->square) && close(noise.variance, estimate->variance),
-           what);
+  const std::string what =
+      fmt::format("noise of batch {} in passes of {} on {} ranks, {} logical{}", batch, micro_batch,
+                  team.size(), logical_ranks, groups ? ", two groups" : "");
+  const std::optional<NoiseEstimate> estimates[] = {estimate_noise(expected[0]),
+                                                    estimate_noise(expected[1])};
+  for (std::size_t g = 0; g < (groups ? 2 : 1); ++g) {
+    const NoiseAverages& noise = state.adaptation.noise[g];
+    const auto& estimate = estimates[g];
+    const auto close = [&](double got, double wanted) {
+      return std::abs(got / noise.weight - wanted) <= 1e-4 * expected[g].mean_square;
+    };
+    expect(noise.estimates == (estimate ? 1 : 0), what + " is measured where it can be");
+    if (estimate && noise.estimates == 1)
+      expect(close(noise.square, estimate->square) && close(noise.variance, estimate->variance),
+             what);
+  }
+  if (!groups) expect(state.adaptation.noise[1].weight == 0, what + ": there is one group");
   // A rank alone with one pass a step compares two steps.
   stepper.step(kGoOn, {}, false);
-  expect(noise.estimates == (estimate                                 ? 2
-                             : team.size() == 1 && logical_ranks == 0 ? 1
-                                                                      : 0),
+  expect(state.adaptation.noise[0].estimates == (estimates[0]                             ? 2
+                                                 : team.size() == 1 && logical_ranks == 0 ? 1
+                                                                                          : 0),
          what + " is measured by two steps where one says nothing");
   expect(team.agree(state.common_hash()), what + " is the same on all ranks");
 }
@@ -385,6 +405,9 @@ int run() {
   check_noise(elastic, 2, 0, 0);
   check_noise(elastic, 16, 0, 5);
   check_noise(elastic, 16, 0, 1);
+  check_noise(elastic, 16, 3, 0, true);
+  check_noise(elastic, 2, 0, 0, true);
+  check_noise(elastic, 16, 0, 5, true);
   check_team(world);
   int all = 0;
   check_mpi(MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, world.communicator()),

@@ -40,8 +40,8 @@ const FakeDataset& dataset() {
 void fill(TrainingState& state, std::int64_t step, int own) {
   const torch::NoGradGuard no_grad;
   int i = 0;
-  for (const auto& [name, tensor] : state.buffers)
-    tensor.fill_(static_cast<double>(step * 10 + own));
+  for (const auto& [name, tensor] : state.buffers) tensor.fill_(static_cast<double>(step));
+  state.generator.fill_(static_cast<double>(step * 10 + 10 + own));  // bytes
   const NamedTensors* const groups[] = {&state.parameters, &state.optimizer->state()};
   for (const NamedTensors* group : groups)
     for (const auto& [name, tensor] : *group)
@@ -70,10 +70,9 @@ void check_meeting(ElasticWorld& world, const std::string& name, F step_of, std:
   const Gathering all = synchronise(world, {step_of(rank) < 0, rank == 0}, state, course);
   expect(all.complete && state.complete, name + ": all have the state");
   expect(state.common_hash() == hash_at(furthest), name + ": it is that of the furthest");
-  const auto mark = static_cast<int>(state.buffers[0].second.view(-1)[0].item<double>());
-  expect(mark / 10 == furthest, name + ": buffers come along");
-  for (const auto& [key, tensor] : state.buffers)
-    expect(tensor.eq(mark).all().item<bool>(), name + ": buffers are those of one rank");
+  const auto mark = state.generator.view(-1)[0].item<int>();
+  expect(mark / 10 - 1 == furthest, name + ": the generator comes along");
+  expect(state.generator.eq(mark).all().item<bool>(), name + ": it is that of one rank");
   expect(all.bytes == static_cast<std::uint64_t>(receivers) * FlatState(state).size(),
          name + ": the bytes are counted");
   expect(all.failure && all.ranks == world.world().size(), name + ": what one knows all know");

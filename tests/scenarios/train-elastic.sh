@@ -71,7 +71,7 @@ test_deaths_of_any_ranks_leave_the_bits_as_they_would_be() {
 }
 
 test_joins_and_leaves_leave_the_bits_as_they_would_be() {
-  start_training 2 "${MODEL[@]}" "${ENDLESS[@]}" "${EXACT[@]}" --optimizer adam
+  start_training 2 "${MODEL[@]}" "${ENDLESS[@]}" "${EXACT[@]}" --optimizer adam --ema 0.9
   expect_exit 0 control resize 4
   changed join
   expect_exit 0 control leave --ranks=0
@@ -79,26 +79,64 @@ test_joins_and_leaves_leave_the_bits_as_they_would_be() {
   expect_exit 0 control resize 1
   changed leave 2
   stop_training
-  expect_as_undisturbed 0 -- "${MODEL[@]}" "${EXACT[@]}" --optimizer adam
+  expect_as_undisturbed 0 -- "${MODEL[@]}" "${EXACT[@]}" --optimizer adam --ema 0.9
   expect_matches "$(<out)" 'join: [34] ranks after step [0-9]+, [12] joined \([0-9.]+ s without training, [0-9.]+ MB sent\)'
 }
 
-test_batch_statistics_come_along() {
-  local model=(--model resnet18 --norm batch --width 4 --batch 12 --lr 0.002)
+RESNET=(--model resnet18 --norm batch --width 4 --batch 12 --lr 0.002)
+start_resnet() {
+  local ranks=$1
+  shift
   data
-  LIMIT=110 BELLOWS_CHECK_STATE=1 start --elastic 1-6 -n 2 bellows-train --threads 1 \
-    --data cifar10:cifar "${model[@]}" "${ENDLESS[@]}" "${EXACT[@]}" --log-every 1 --metrics m.jsonl
+  LIMIT=110 BELLOWS_CHECK_STATE=1 start --elastic 1-6 -n "$ranks" bellows-train --threads 1 \
+    --data cifar10:cifar "${RESNET[@]}" "${ENDLESS[@]}" "$@" --log-every 1 --metrics m.jsonl
   more_steps 3
+}
+# resnet_as_undisturbed DIFF_OPTIONS… -- OPTIONS…
+resnet_as_undisturbed() {
+  local steps how=()
+  for (( ; $# > 0; )); do
+    [[ $1 != -- ]] || break
+    how+=("$1")
+    shift
+  done
+  shift
+  steps=$((10#$(last_checkpoint c | tr -dc 0-9 | head -c 12)))
+  expect_exit 0 train 1 --data cifar10:cifar "${RESNET[@]}" "$@" --steps "$steps" \
+    --evaluate-every 0 --checkpoint-dir undisturbed --checkpoint-every 100000000
+  expect_exit 0 bellows-ckpt diff "${how[@]}" "$(last_checkpoint c)" "$(last_checkpoint undisturbed)"
+}
+
+test_batch_statistics_come_along() {
+  start_resnet 2 "${EXACT[@]}"
   expect_exit 0 control resize 3
   changed join
   kill_ranks 0
   changed repair
   stop_training
-  local steps
-  steps=$((10#$(last_checkpoint c | tr -dc 0-9 | head -c 12)))
-  expect_exit 0 train 1 --data cifar10:cifar "${model[@]}" "${EXACT[@]}" --steps "$steps" \
-    --evaluate-every 0 --checkpoint-dir undisturbed --checkpoint-every 100000000
-  expect_exit 0 bellows-ckpt diff "$(last_checkpoint c)" "$(last_checkpoint undisturbed)"
+  resnet_as_undisturbed -- "${EXACT[@]}"
+}
+
+# Those of all ranks' samples do not depend on the ranks.
+test_synchronised_batch_statistics_are_as_undisturbed() {
+  local sync=(--batch-norm sync --precision double --ema 0.9)
+  start_resnet 1 "${sync[@]}"
+  expect_exit 0 control resize 3
+  changed join
+  kill_ranks 0
+  changed repair
+  stop_training
+  resnet_as_undisturbed --tolerance 1e-10 --only parameters --only buffers --only ema -- "${sync[@]}"
+}
+
+# Local ones do, but are the same on all ranks (BELLOWS_CHECK_STATE), whoever dies.
+test_local_batch_statistics_are_the_same_on_all_ranks() {
+  start_resnet 3
+  kill_ranks 0
+  changed repair
+  expect_exit 0 control resize 4
+  changed join
+  stop_training
 }
 
 # What is left is what policies share nodes by.

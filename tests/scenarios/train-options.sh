@@ -23,6 +23,29 @@ test_unknown_data_name_the_kinds_there_are() {
   expect_contains "$ERR" 'fashion-mnist[:DIR], cifar10[:DIR], hdf5:FILE or text:FILE'
 }
 
+test_groups_of_parameters_are_checked() {
+  expect_exit 2 train 1 --model mlp --data fashion-mnist --weight-decay 0.1 --no-decay bias,head
+  once '^bellows-train: --no-decay bias,head: use bias, norm or bias,norm'
+  expect_exit 2 train 1 --model mlp --data fashion-mnist --no-decay bias
+  once '^bellows-train: --no-decay: needs a --weight-decay'
+  for factors in output 'output=' '=2' 'output=-1' 'output=2x' 'output=nan'; do
+    expect_exit 2 train 1 --model mlp --data fashion-mnist --lr-factors "hidden*=2,$factors"
+    once "^bellows-train: --lr-factors $factors: use PATTERN=FACTOR"
+  done
+  data
+  expect_exit 2 train 1 --model mlp --data fashion-mnist:mnist --lr-factors 'outputs.*=2'
+  once '^bellows-train: .*--lr-factors outputs.\*=2: no parameter has such a name; there are hidden1.weight'
+}
+
+test_batch_norm_and_averages_are_checked() {
+  expect_exit 2 train 1 --model resnet18 --data cifar10 --batch-norm all
+  once '^bellows-train: --batch-norm all: use one of local, sync'
+  expect_exit 2 train 1 --model resnet18 --data cifar10 --batch-norm sync --logical-ranks 3
+  once '^bellows-train: --batch-norm sync: not with --logical-ranks'
+  expect_exit 2 train 1 --model mlp --data fashion-mnist --ema 1
+  once '^bellows-train: --ema 1: must be at least 0 and below 1'
+}
+
 test_missing_data_name_the_file() {
   expect_exit 2 train 2 --model cnn --data fashion-mnist:/none
   once '^bellows-train: /none/train-images-idx3-ubyte'

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # shellcheck shell=bash
-# Collectives, gradients, steps, errors and transfers of the state on one to four ranks
-# (tests/programs/trainer_ranks.cc, trainer_transfer.cc).
+# Collectives, gradients, steps, errors, transfers of the state, batch statistics and a lack of memory
+# on one to four ranks (tests/programs/trainer_*.cc).
 export OMP_NUM_THREADS=1
+export TIME_LIMIT=180
 
 test_on_one_rank() { expect_exit 0 bellows-run -n 1 trainer_ranks; }
 test_on_two_ranks() { expect_exit 0 bellows-run -n 2 trainer_ranks; }
@@ -11,6 +12,20 @@ test_on_four_ranks() { expect_exit 0 bellows-run -n 4 trainer_ranks; }
 
 test_who_is_behind_gets_the_state_of_who_is_furthest() {
   for ranks in 1 2 3 4; do expect_exit 0 bellows-run -n "$ranks" trainer_transfer; done
+}
+
+test_batch_statistics_of_several_ranks_are_those_of_all_samples() {
+  for ranks in 1 2 3 4; do expect_exit 0 bellows-run -n "$ranks" trainer_batch_norm; done
+}
+
+test_a_lack_of_memory_makes_passes_smaller_on_one_rank() {
+  expect_exit 0 bellows-run -n 1 trainer_memory
+}
+test_a_lack_of_memory_makes_passes_smaller_on_two_ranks() {
+  expect_exit 0 bellows-run -n 2 trainer_memory
+}
+test_a_lack_of_memory_makes_passes_smaller_on_three_ranks() {
+  expect_exit 0 bellows-run -n 3 trainer_memory
 }
 
 # Batches of 50, 50, … and a last one with fewer samples than parts; more ranks than parts.

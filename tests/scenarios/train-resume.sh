@@ -31,8 +31,28 @@ test_a_resumed_run_has_the_same_bits_with_batch_norm() {
   same_bits 2 --model resnet18 --data cifar10:cifar --width 8 --batch 20 --norm batch
 }
 
+test_a_resumed_run_has_the_same_bits_with_synchronised_batch_norm() {
+  same_bits 2 --model resnet18 --data cifar10:cifar --width 8 --batch 20 --norm batch \
+    --batch-norm sync
+}
+
 test_a_resumed_run_has_the_same_bits_with_a_transformer() {
   same_bits 2 --model transformer --data text:text.txt --length 32 --width 32 --batch 16
+}
+
+test_a_resumed_run_has_the_same_bits_with_averages_and_groups() {
+  same_bits 2 --model transformer --data text:text.txt --length 32 --width 32 --batch 16 \
+    --optimizer adamw --weight-decay 0.1 --no-decay bias,norm --lr-factors 'output.*=0.1' --ema 0.9
+  expect_exit 0 bellows-ckpt show "$(at_step parts 16)"
+  expect_contains "$OUT" ema/output.weight
+}
+
+test_what_the_checkpoint_had_and_the_run_has_not_is_named() {
+  data
+  expect_exit 0 train_mlp 1 --steps 2 --checkpoint-dir c --ema 0.9
+  expect_exit 2 train_mlp 1 --steps 4 --checkpoint-dir c
+  expect_contains "$ERR" '--ema was 0.9 and is 0'
+  expect_exit 0 train_mlp 1 --steps 4 --checkpoint-dir c --accept-changes
 }
 
 # Sums of floats in another order differ in the last bit; 16 steps amplify that to no more than

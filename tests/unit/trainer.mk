@@ -13,5 +13,6 @@ $(call unit_test,trainer_model_test,tests/unit/trainer_model_test.cc,trainer mpi
 $(call unit_test,trainer_state_test,tests/unit/trainer_state_test.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
 $(call unit_test,trainer_norm_test,tests/unit/trainer_norm_test.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
 $(call unit_test,trainer_program_test,tests/unit/trainer_program_test.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
+$(call unit_test,trainer_optimizer_test,tests/unit/trainer_optimizer_test.cc,trainer mpi_elastic checkpoint,$(TRAINER_LIBS))
 $(O)/obj/tests/unit/trainer_%.o: EXTRA_FLAGS := $(trainer_FLAGS)
-TORCH_OBJS += $(patsubst %,$(O)/obj/tests/unit/trainer_%_test.o,model state norm program)
+TORCH_OBJS += $(patsubst %,$(O)/obj/tests/unit/trainer_%_test.o,model state norm optimizer program)

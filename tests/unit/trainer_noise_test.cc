@@ -188,6 +188,22 @@ TEST(NoiseAveragesTest, OfGroupsAddUpAndNegativeOnesCountAsZero) {
   EXPECT_NEAR(gain(groups, 4), 15 / (3 + 3.0), 1e-12);
 }
 
+TEST(GroupAveragesTest, SayNothingWhereOneGroupIsNotFinite) {
+  GroupAverages groups{};
+  add(groups, std::vector{of(3, 5, 2), of(1, 7, 2)});
+  EXPECT_NEAR(mean_gradient_square(groups), 4, 1e-12);
+  EXPECT_NEAR(gradient_variance(groups), 12, 1e-12);
+  const GroupAverages before = groups;
+  add(groups, std::vector{of(3, 5, 2), MicroGradients{2, NAN, 1, 2}});
+  for (std::size_t g = 0; g < 2; ++g) {
+    EXPECT_EQ(groups[g].skipped, 1);
+    groups[g].skipped = 0;
+  }
+  EXPECT_EQ(groups, before);
+  add(groups, {});
+  EXPECT_EQ(groups, before);
+}
+
 TEST(GainTest, GoesFromOneToTheScale) {
   EXPECT_EQ(gain(1, 1, 1), 1);
   EXPECT_EQ(gain(1, 0, 8), 1) << "without noise a larger batch is for nothing";

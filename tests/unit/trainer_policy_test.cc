@@ -64,7 +64,7 @@ struct Simulation {
                          truth.optimize_seconds(nodes, ranks, micro) * std::exp(draw(random))});
       const double scale = static_cast<double>(plan.batch) / 64;
       // n = 4 passes that estimate exactly (square, variance).
-      state.noise.add({4, square + 4 * variance / scale, square + variance / scale, scale});
+      state.noise.front().add({4, square + 4 * variance / scale, square + variance / scale, scale});
       if (step % 50 == 0) take(ask(nodes, ranks, false), ranks);
     }
   }

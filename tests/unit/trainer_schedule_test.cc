@@ -21,8 +21,10 @@ struct Course {
 
   AdaptedStep step(std::int64_t batch, std::optional<MicroGradients> measured = {}) {
     const Range range = sampler.next(static_cast<std::uint64_t>(batch));
+    std::span<const MicroGradients> groups;
+    if (measured) groups = std::span(&*measured, 1);
     const AdaptedStep made = adapt(options, state, {batch, batch, 0}, sampler.position(),
-                                   sampler.behind(range), sampler.size(), measured);
+                                   sampler.behind(range), sampler.size(), groups);
     sampler.advance(range);
     state = made.after;
     return made;
@@ -248,6 +250,29 @@ TEST(GainTest, WhereNothingIsKnownAStepIsWorthOne) {
   o.lr_rule = "adascale";
   Course run(o, 100000);
   EXPECT_EQ(run.rates(10), std::vector<double>(3, 0.1));
+}
+
+// Each group of parameters has the factor of its own gain, as in AdaptDL; progress counts the gain
+// of all.
+TEST(AdaScaleTest, GroupsHaveRatesByTheirOwnNoise) {
+  for (const bool adam : {false, true}) {
+    Options o = with("constant", 10);
+    o.lr = 0.1;
+    o.batch = 10;
+    o.lr_rule = adam ? "adamscale" : "adascale";
+    Adaptation state;
+    const Sampler sampler(1, 1000);
+    // |G|^2 and tr(C) / B0 of 4 and 8, 1 and 27; scale 4.
+    const std::vector<MicroGradients> groups{{2, 4 + 2 * 8 / 4.0, 4 + 8 / 4.0, 4},
+                                             {2, 1 + 2 * 27 / 4.0, 1 + 27 / 4.0, 4}};
+    const AdaptedStep made = adapt(o, state, {40, 40, 0}, {0, 0}, {0, 40}, sampler.size(), groups);
+    const auto factor = [&](double gain) { return adam ? std::sqrt(gain) : gain; };
+    EXPECT_NEAR(made.gain, 40 / (35 / 4.0 + 5), 1e-12);
+    EXPECT_NEAR(made.rate, 0.1 * factor(made.gain), 1e-12);
+    EXPECT_NEAR(made.rates[0], 0.1 * factor(12 / (8 / 4.0 + 4)), 1e-12);
+    EXPECT_NEAR(made.rates[1], 0.1 * factor(28 / (27 / 4.0 + 1)), 1e-12);
+    EXPECT_NEAR(made.after.progress, made.gain, 1e-12);
+  }
 }
 
 }  // namespace

@@ -10,11 +10,11 @@ namespace bellows::trainer {
 
 AdaptedStep adapt(const Options& options, const Adaptation& before, const BatchPlan& plan,
                   Position begin, Position end, std::uint64_t samples,
-                  const std::optional<MicroGradients>& measured) {
+                  std::span<const MicroGradients> measured) {
   AdaptedStep step{before};
   Adaptation& after = step.after;
-  if (measured) after.noise.add(*measured);
-  const std::span<const NoiseAverages> noise(&after.noise, 1);
+  add(after.noise, measured);
+  const std::span<const NoiseAverages> noise(after.noise);
   step.scale = static_cast<double>(plan.batch) / static_cast<double>(options.batch);
   step.gain = gain(noise, step.scale);
 
@@ -30,6 +30,12 @@ AdaptedStep adapt(const Options& options, const Adaptation& before, const BatchP
       scheduled_rate(options, standing(options, before.progress, begin, samples), samples) *
       warm_up(options.lr_rule, static_cast<double>(options.warmup), before.progress, step.scale) *
       after.factor * after.policy_factor;
+  for (std::size_t group = 0; group < kNoiseGroups; ++group) {
+    step.rates[group] = step.rate;
+    if (!counts_gain(options.lr_rule) || step.rate == 0) continue;
+    const double own = gain(noise.subspan(group, 1), step.scale);
+    step.rates[group] *= lr_factor(options.lr_rule, step.scale, own) / factor;
+  }
 
   // The last batch of a pass may be short, and then is worth what one of the base batch would be.
   const double worth = steps_to(options, end, samples) - steps_to(options, begin, samples);
@@ -51,11 +57,14 @@ Situation situation(const Options& options, const Adaptation& now, int nodes, in
   at.batch = now.batch;
   at.micro_batch = now.micro_batch;
   at.accumulation = now.accumulation;
+  at.micro_batch_most = options.micro_batch_most;
+  if (now.fits > 0 && (at.micro_batch_most == 0 || now.fits < at.micro_batch_most))
+    at.micro_batch_most = now.fits;
   at.learning_rate = now.rate;
   at.lr_factor = now.policy_factor;
-  const std::span<const NoiseAverages> noise(&now.noise, 1);
+  const std::span<const NoiseAverages> noise(now.noise);
   const auto base = static_cast<double>(options.batch);
-  at.noise_estimates = now.noise.estimates;
+  at.noise_estimates = now.noise.front().estimates;
   at.gradient_square = mean_gradient_square(noise);
   at.gradient_variance = gradient_variance(noise);
   at.noise_scale = noise_scale(noise, base);

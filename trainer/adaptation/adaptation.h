@@ -3,8 +3,9 @@
 // nothing but the state before it and sums over all ranks, so that all ranks have the same bits.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <optional>
+#include <span>
 
 #include "trainer/adaptation/batch_rule.h"
 #include "trainer/adaptation/gradient_noise.h"
@@ -27,7 +28,10 @@ struct Adaptation {
   double ramp_start = 0;          // progress at that change
   double rate = 0;                // learning rate of the last step
   double policy_factor = 1;       // of a policy on the learning rate
-  NoiseAverages noise;
+  // Samples at once that fit into memory where more did not, on any rank; 0: not met. No checkpoint
+  // has it, since another run may have more memory.
+  std::int64_t fits = 0;
+  GroupAverages noise{};
   Profile profile;  // empty unless options.adapts()
   bool operator==(const Adaptation&) const = default;
 };
@@ -35,16 +39,19 @@ struct Adaptation {
 /// A step that is about to be made.
 struct AdaptedStep {
   Adaptation after;  // the state becomes this with the update
-  double rate = 0;   // learning rate
+  double rate = 0;   // learning rate, of all parameters together
+  // The same by group of parameters as gradient noise tells them apart: adascale and adamscale go
+  // by the gain of each.
+  std::array<double, kNoiseGroups> rates{};
   double scale = 1;  // batch / --batch
   double gain = 1;   // at this scale
 };
 
 /// The step that takes the samples from `begin` to `end`, of a pass over `samples`, by `plan`, and
-/// in which `measured` was found, if anything.
+/// in which `measured` was found of each group of parameters, if anything.
 AdaptedStep adapt(const Options& options, const Adaptation& before, const BatchPlan& plan,
                   Position begin, Position end, std::uint64_t samples,
-                  const std::optional<MicroGradients>& measured);
+                  std::span<const MicroGradients> measured);
 
 /// What a policy is told of the state; what else there is to know is the caller's to add.
 Situation situation(const Options& options, const Adaptation& now, int nodes, int ranks);

@@ -35,12 +35,13 @@ std::int64_t batch_for(const Options& options, std::int64_t rank_batch, int rank
   return options.max_batch > 0 ? std::min(batch, options.max_batch) : batch;
 }
 
-BatchPlan make_plan(const Options& options, std::int64_t batch, std::int64_t micro_batch,
-                    int ranks) {
+BatchPlan make_plan(const Options& options, std::int64_t batch, std::int64_t micro_batch, int ranks,
+                    std::int64_t fits) {
   if (options.max_batch > 0) batch = std::min(batch, options.max_batch);
   BatchPlan plan = with_passes(options, std::max<std::int64_t>(1, batch), ranks);
+  micro_batch = std::max(micro_batch, micro_batch > 0 ? options.micro_batch_least : 0);
+  if (fits > 0 && (micro_batch <= 0 || fits < micro_batch)) micro_batch = fits;
   if (micro_batch <= 0 || micro_batch >= plan.micro_batch) return plan;
-  micro_batch = std::max(micro_batch, options.micro_batch_least);
   const std::int64_t share = over(plan.batch, ranks);
   const std::int64_t passes = over(share, micro_batch);
   return {plan.batch, over(share, passes), passes - 1};

@@ -28,9 +28,10 @@ struct BatchPlan {
 /// below --max-batch.
 std::int64_t batch_for(const Options& options, std::int64_t rank_batch, int ranks);
 
-/// `batch` within --max-batch, in passes of at most `micro_batch` (0: what options make of it).
-BatchPlan make_plan(const Options& options, std::int64_t batch, std::int64_t micro_batch,
-                    int ranks);
+/// `batch` within --max-batch, in passes of at most `micro_batch` (0: what options make of it), and
+/// of at most `fits` (0: no such bound), which goes before all options.
+BatchPlan make_plan(const Options& options, std::int64_t batch, std::int64_t micro_batch, int ranks,
+                    std::int64_t fits = 0);
 
 /// How a rank works through `share` samples: in passes of --micro-batch, or in the least number of
 /// equal passes that the most of --micro-batch-bounds allows.

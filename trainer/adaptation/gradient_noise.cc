@@ -38,6 +38,16 @@ void NoiseAverages::add(const MicroGradients& measured) {
   ++estimates;
 }
 
+void add(GroupAverages& averages, std::span<const MicroGradients> measured) {
+  double sum = 0;
+  for (const MicroGradients& group : measured) sum += group.mean_square + group.square_of_mean;
+  for (std::size_t i = 0; i < measured.size(); ++i) {
+    MicroGradients group = measured[i];
+    if (!std::isfinite(sum)) group.mean_square = sum;
+    averages[i].add(group);
+  }
+}
+
 namespace {
 
 template <typename F>

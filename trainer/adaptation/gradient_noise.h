@@ -20,6 +20,8 @@
 // one update apart, so these estimates are biased, and are forgotten when better ones come.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -64,6 +66,14 @@ struct NoiseAverages {
 
   void add(const MicroGradients& measured);
 };
+
+/// The groups of parameters that are told apart; further ones count to the last. What has not been
+/// measured has weight 0.
+inline constexpr std::size_t kNoiseGroups = 4;
+using GroupAverages = std::array<NoiseAverages, kNoiseGroups>;
+
+/// Where one group's gradient is not finite the step says nothing of any.
+void add(GroupAverages& averages, std::span<const MicroGradients> measured);
 
 /// Over all groups; each group's averages count as zero where they are negative.
 double mean_gradient_square(std::span<const NoiseAverages> groups);

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstring>
 
+#include "trainer/adaptation/gradient_noise.h"
+
 namespace bellows::trainer {
 
 namespace {
@@ -91,20 +93,43 @@ double inner_product(const torch::Tensor& first, const torch::Tensor& second,
   return sum_of_pieces(x, y, Divisor{divisor.const_data_ptr<float>()}, a.numel());
 }
 
-double inner_product(const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b,
-                     const Optimizer& optimizer) {
-  double total = 0;
+namespace {
+
+/// The group of each parameter.
+std::vector<std::size_t> noise_groups(std::size_t parameters, const Optimizer& optimizer) {
+  std::vector<std::size_t> groups(parameters, 0);
+  for (std::size_t g = 0; g < optimizer.groups().size(); ++g)
+    for (const std::size_t i : optimizer.groups()[g].members)
+      groups[i] = std::min(g, kNoiseGroups - 1);
+  return groups;
+}
+
+std::size_t count_of(const Optimizer& optimizer) {
+  return std::min(optimizer.groups().size(), kNoiseGroups);
+}
+
+}  // namespace
+
+std::vector<double> inner_products(const std::vector<torch::Tensor>& a,
+                                   const std::vector<torch::Tensor>& b,
+                                   const Optimizer& optimizer) {
+  std::vector<double> totals(count_of(optimizer), 0);
+  const std::vector<std::size_t> groups = noise_groups(a.size(), optimizer);
   for (std::size_t i = 0; i < a.size(); ++i)
-    total += inner_product(a[i], b[i], optimizer.preconditioner(i));
-  return total;
+    totals[groups[i]] += inner_product(a[i], b[i], optimizer.preconditioner(i));
+  return totals;
 }
 
 PassNorms::PassNorms(const NamedTensors& parameters, const Optimizer& optimizer) {
+  sums_->totals.resize(count_of(optimizer), 0);
+  const std::vector<std::size_t> groups = noise_groups(parameters.size(), optimizer);
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    parameters[i].second.register_hook([sums = sums_, &optimizer, i](const torch::Tensor& added) {
-      if (sums->weight > 0)
-        sums->total += sums->weight * inner_product(added, added, optimizer.preconditioner(i));
-    });
+    parameters[i].second.register_hook(
+        [sums = sums_, &optimizer, i, group = groups[i]](const torch::Tensor& added) {
+          if (sums->weight > 0)
+            sums->totals[group] +=
+                sums->weight * inner_product(added, added, optimizer.preconditioner(i));
+        });
 }
 
 PassNorms::~PassNorms() { sums_->weight = 0; }

@@ -3,7 +3,9 @@
 // bits on every processor, and as the optimizer sees them.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 #include "trainer/optimizer.h"
@@ -16,9 +18,9 @@ namespace bellows::trainer {
 double inner_product(const torch::Tensor& a, const torch::Tensor& b,
                      const Preconditioner& preconditioner);
 
-/// The same over all parameters.
-double inner_product(const std::vector<torch::Tensor>& a, const std::vector<torch::Tensor>& b,
-                     const Optimizer& optimizer);
+/// The same over all parameters, by group of the optimizer as gradient noise tells them apart.
+std::vector<double> inner_products(const std::vector<torch::Tensor>& a,
+                                   const std::vector<torch::Tensor>& b, const Optimizer& optimizer);
 
 /// Measures what each backward pass adds to the gradients, parameter by parameter as it arrives.
 class PassNorms {
@@ -30,20 +32,30 @@ class PassNorms {
   ~PassNorms();
 
   /// Whether the passes of the next step are measured (they are until it is said otherwise).
-  void set_active(bool active) { active_ = active; }
+  void set_active(bool active) {
+    active_ = active;
+    spoilt_ = false;
+  }
   bool active() const { return active_; }
-  void reset() { sums_->total = 0; }
+  void reset() { std::fill(sums_->totals.begin(), sums_->totals.end(), 0); }
   /// What the square norm of the next pass counts; 0: is not measured.
   void next_pass(double weight) { sums_->weight = active_ ? weight : 0; }
-  /// Of all passes since reset().
-  double sum() const { return sums_->total; }
+  /// Of all passes since reset(), by group.
+  std::vector<double> sums() const {
+    if (!spoilt_) return sums_->totals;
+    return std::vector<double>(sums_->totals.size(), std::numeric_limits<double>::quiet_NaN());
+  }
+  /// The passes of this step are not those that were planned, so their norms say nothing: sums()
+  /// are no numbers until set_active().
+  void spoil() { spoilt_ = true; }
 
  private:
   struct Sums {
     double weight = 0;
-    double total = 0;
+    std::vector<double> totals;
   };
   bool active_ = true;
+  bool spoilt_ = false;
   std::shared_ptr<Sums> sums_ = std::make_shared<Sums>();
 };
 

@@ -55,6 +55,9 @@ struct Situation {
   /// a model.
   std::function<double(int nodes, int ranks, std::int64_t micro_batch, std::int64_t accumulation)>
       goodput;
+  /// Samples that a rank can work on at once: by --micro-batch-bounds, and by what memory has been
+  /// found to hold. 0: not bounded as far as known.
+  std::int64_t micro_batch_most = 0;
 };
 
 /// What is to change from the next step on. Zeros: as it is.
@@ -75,7 +78,7 @@ class Policy {
   virtual Decision decide(const Situation& now) = 0;
 };
 
-inline constexpr int kPolicyVersion = 1;
+inline constexpr int kPolicyVersion = 2;
 
 }  // namespace bellows::trainer
 

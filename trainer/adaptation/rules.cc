@@ -34,12 +34,13 @@ class AdaptiveRule : public Policy {
     const Goodput goodput{*now.model, now.gradient_square, now.gradient_variance, now.base_batch};
     Configuration before{now.micro_batch, now.accumulation};
     if (now.new_world) {
-      const BatchPlan plan = make_plan(options_, present.batch, present.micro_batch, now.ranks);
+      const BatchPlan plan =
+          make_plan(options_, present.batch, present.micro_batch, now.ranks, now.micro_batch_most);
       before = {plan.micro_batch, plan.accumulation};
     }
     const Configuration after = goodput.choose(
         now.nodes, now.ranks,
-        {options_.max_batch, options_.micro_batch_least, options_.micro_batch_most}, before);
+        {options_.max_batch, options_.micro_batch_least, now.micro_batch_most}, before);
     if (after == before) return present;
     return {
         .batch = after.batch(now.ranks),

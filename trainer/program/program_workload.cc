@@ -166,7 +166,7 @@ std::vector<std::size_t> ProgramWorkload::next_samples() {
       stage_ = Stage::kBackward;
       return some;
     }
-    if (training_->in_step()) return samples_of(*training_->passes());
+    if (training_->in_step()) return samples_of(training_->passes());
     return first_samples();
   });
 }
@@ -187,12 +187,11 @@ std::vector<std::size_t> ProgramWorkload::first_samples() {
   }
   if (const auto outcome = training_->before_step()) leave(*outcome);
   training_->begin_step();
-  return samples_of(*training_->passes());
+  return samples_of(training_->passes());
 }
 
 void ProgramWorkload::samples_read() {
-  if (training_ != nullptr && training_->in_step())
-    training_->context().clock.lap(StepClock::kData);
+  if (training_ != nullptr && training_->in_step()) training_->clock().lap(StepClock::kData);
 }
 
 void ProgramWorkload::backward(const torch::Tensor& loss) {
@@ -203,7 +202,7 @@ void ProgramWorkload::backward(const torch::Tensor& loss) {
     stage_ = Stage::kStep;
     if (rehearsing_) return loss.backward();
     const auto samples = static_cast<double>(samples_);
-    training_->passes()->backward(loss * samples, {loss.item<double>() * samples, 0, samples});
+    training_->passes().backward(loss * samples, {loss.item<double>() * samples, 0, samples});
   });
 }
 
@@ -212,7 +211,7 @@ bool ProgramWorkload::step() {
     expect(Stage::kStep, "step()");
     stage_ = Stage::kSamples;
     if (rehearsing_) throw Leave{};
-    if (!training_->passes()->over()) return false;
+    if (!training_->passes().over()) return false;
     training_->end_step();
     return true;
   });

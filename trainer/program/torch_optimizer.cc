@@ -35,11 +35,25 @@ std::string kind_of(const optim::Optimizer& optimizer) {
 }
 
 TorchOptimizer::TorchOptimizer(const NamedTensors& parameters, optim::Optimizer& wrapped)
-    : Optimizer(parameters),
+    : Optimizer(parameters, groups_of(parameters, wrapped)),
       wrapped_(wrapped),
       adam_(kind_of(wrapped).starts_with("adam")),
       options_(parameters.size(), nullptr) {
-  for (auto& group : wrapped.param_groups()) {
+  for (std::size_t i = 0; i < groups_.size(); ++i)
+    for (const std::size_t member : groups_[i].members)
+      options_[member] = &wrapped.param_groups()[i].options();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    if (options_[i] != nullptr) add_state(parameters[i].first, parameters[i].second, *options_[i]);
+  base_rate_ = wrapped.param_groups().front().options().get_lr();
+  if (!(base_rate_ > 0))
+    throw UsageError("the learning rate of the optimizer's first group must be above 0");
+}
+
+std::vector<ParameterGroup> TorchOptimizer::groups_of(const NamedTensors& parameters,
+                                                      const optim::Optimizer& wrapped) {
+  std::vector<ParameterGroup> groups;
+  for (const auto& group : wrapped.param_groups()) {
+    ParameterGroup& own = groups.emplace_back();
     for (const torch::Tensor& parameter : group.params()) {
       if (!parameter.requires_grad()) continue;
       const auto at = std::find_if(parameters.begin(), parameters.end(), [&](const auto& named) {
@@ -47,14 +61,10 @@ TorchOptimizer::TorchOptimizer(const NamedTensors& parameters, optim::Optimizer&
       });
       if (at == parameters.end())
         throw UsageError("the optimizer has a parameter that the model does not have");
-      options_[static_cast<std::size_t>(at - parameters.begin())] = &group.options();
+      own.members.push_back(static_cast<std::size_t>(at - parameters.begin()));
     }
   }
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    if (options_[i] != nullptr) add_state(parameters[i].first, parameters[i].second, *options_[i]);
-  base_rate_ = wrapped.param_groups().front().options().get_lr();
-  if (!(base_rate_ > 0))
-    throw UsageError("the learning rate of the optimizer's first group must be above 0");
+  return groups;
 }
 
 void TorchOptimizer::add_state(const std::string& name, const torch::Tensor& parameter,
@@ -116,16 +126,16 @@ void TorchOptimizer::add_state(const std::string& name, const torch::Tensor& par
   counts_.emplace_back([&own](std::int64_t steps) { own.step(steps); });
 }
 
-void TorchOptimizer::step(double rate) {
+void TorchOptimizer::step(std::span<const double> rates) {
   for (const auto& count : counts_) count(updates_);
-  std::vector<double> rates;
-  for (auto& group : wrapped_.param_groups()) {
-    rates.push_back(group.options().get_lr());
-    group.options().set_lr(rates.back() * rate / base_rate_);
+  auto& groups = wrapped_.param_groups();
+  std::vector<double> own;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    own.push_back(groups[i].options().get_lr());
+    groups[i].options().set_lr(own.back() * rate_of(i, rates) / base_rate_);
   }
   wrapped_.step();
-  auto kept = rates.begin();
-  for (auto& group : wrapped_.param_groups()) group.options().set_lr(*kept++);
+  for (std::size_t i = 0; i < groups.size(); ++i) groups[i].options().set_lr(own[i]);
   ++updates_;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,12 +24,16 @@ class TorchOptimizer : public Optimizer {
 
   /// The learning rate that the first group had at the start: step() takes this one for granted.
   double base_rate() const { return base_rate_; }
-  /// Each group steps with its own rate of the moment times rate / base_rate().
-  void step(double rate) override;
+  /// Each group steps with its own rate of the moment times that of `rates` / base_rate().
+  using Optimizer::step;
+  void step(std::span<const double> rates) override;
   Preconditioner preconditioner(std::size_t parameter) const override;
   bool gradients_compare() const override;
 
  private:
+  /// Of its groups; `wrapped` must have no parameter that requires a gradient beside `parameters`.
+  static std::vector<ParameterGroup> groups_of(const NamedTensors& parameters,
+                                               const torch::optim::Optimizer& wrapped);
   void add_state(const std::string& name, const torch::Tensor& parameter,
                  const torch::optim::OptimizerOptions& options);
   torch::optim::Optimizer& wrapped_;
