@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "checkpoint/store.h"
+#include "trainer/adaptation/hints.h"
 #include "trainer/decision_points.h"
 #include "trainer/report.h"
 #include "trainer/step.h"
@@ -84,6 +85,7 @@ class Training {
   std::optional<checkpoint::Store> store_;  // rank 0
   unsigned control_ = kGoOn;                // of the last step
   std::chrono::steady_clock::time_point told_{};
+  PacedHints hints_;  // rank 0
 };
 
 }  // namespace bellows::trainer

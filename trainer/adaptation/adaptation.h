@@ -28,7 +28,7 @@ struct Adaptation {
   double rate = 0;                // learning rate of the last step
   double policy_factor = 1;       // of a policy on the learning rate
   NoiseAverages noise;
-  Profile profile;  // empty unless options.adapts()
+  Profile profile;  // in a checkpoint only with options.adapts(): the same run has the same bits
   bool operator==(const Adaptation&) const = default;
 };
 
