@@ -124,8 +124,9 @@ struct Table {
         "a rank that stays less than half as fast as the others leaves");
     limits.add_options()("passes", po::value(&o.passes),
                          "passes over the training data (also --epochs)")(
-        "steps", po::value(&o.steps), "updates")("train-seconds", po::value(&o.train_seconds),
-                                                 "seconds of training in this run");
+        "steps", po::value(&o.steps),
+        "progress in steps of --batch: updates, unless the batch is another one (training.md)")(
+        "train-seconds", po::value(&o.train_seconds), "seconds of training in this run");
     checkpoints.add_options()("checkpoint-dir", po::value(&o.checkpoint_dir),
                               "where checkpoints are kept")(
         "checkpoint-every", po::value(&checkpoint_every)->default_value("", "every pass"),
@@ -369,6 +370,11 @@ Options parse_options(int argc, const char* const* argv) {
     throw UsageError(where + e.what());
   }
   if (o.help || o.version) return o;
+  for (const auto& [name, value] : given) {
+    if (value.defaulted()) continue;
+    const auto* text = boost::any_cast<std::string>(&value.value());
+    require(text == nullptr || !text->empty(), "--" + name + ": its value is empty");
+  }
   parse_checkpoint_every(table.checkpoint_every, o);
   parse_micro_batch_bounds(table.micro_batch_bounds, o);
   check(o, given);
