@@ -11,6 +11,7 @@
 #include <boost/json.hpp>
 
 #include "mpi_elastic/network.h"
+#include "mpi_elastic/rank_control.h"
 #include "protocol/secret.h"
 
 namespace bellows::elastic {
@@ -63,7 +64,7 @@ Coordinator::Coordinator(boost::asio::io_context& io, RunOptions options, Alloca
       tagger_(options_.tag_output),
       outcome_(options_.on_failure),
       limit_(io),
-      signals_(io, SIGINT, SIGTERM, SIGHUP),
+      signals_(io, SIGINT, SIGTERM),
       declare_timer_(io),
       phase_limit_(io),
       trouble_timer_(io),
@@ -72,12 +73,21 @@ Coordinator::Coordinator(boost::asio::io_context& io, RunOptions options, Alloca
       departed_timer_(io),
       ending_timer_(io),
       follow_timer_(io),
-      metrics_timer_(io) {
+      metrics_(
+          io, [this] { return metrics_text(); },
+          [](const std::string& failed) { spdlog::warn("{}", failed); }) {
   for (const int number : {SIGQUIT, SIGUSR1, SIGUSR2}) signals_.add(number);
+  struct sigaction hangup{};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) signals_.add(SIGHUP);  // as nohup has it
   program_.arguments = options_.program;
   program_.environment = own_environment();
   program_.directory = options_.directory;
   if (isatty(STDOUT_FILENO) != 0) set_variable(program_.environment, "BELLOWS_TTY", "1");
+  if (options_.elastic) {
+    const auto [least, most] = *options_.elastic;
+    set_variable(program_.environment, kBoundsVariable, fmt::format("{}-{}", least, most));
+  }
 }
 
 std::string Coordinator::job_name() const { return membership_.base().substr(kNamespaces.size()); }

@@ -42,7 +42,8 @@
 #include "mpi_elastic/run_metrics.h"
 #include "mpi_elastic/run_options.h"
 #include "protocol/control_server.h"
-#include "protocol/metrics_server.h"
+#include "protocol/metrics_output.h"
+#include "protocol/size_hints.h"
 
 namespace bellows::elastic {
 
@@ -140,9 +141,6 @@ class Coordinator {
   void note_progress(RankInfo& rank, const Message& message);
   std::optional<double> efficiency(double samples_per_second) const;
   void open_metrics();
-  void write_metrics();
-  void await_metrics();
-  void close_metrics();
   std::string metrics_text() const;
 
   // coordinator_repair.cc: what is done about a death.
@@ -206,6 +204,7 @@ class Coordinator {
   void open_control();
   void member_asks(const Message& message);
   void serve_control(const Message& request, ControlServer::Reply reply);
+  void check_nodes(const std::vector<std::string>& names) const;
   void resize(const Message& request, ControlServer::Reply reply);
   void leave(const Message& request, ControlServer::Reply reply);
   void wait_for(Waiting waiting, const Message& request);
@@ -255,6 +254,7 @@ class Coordinator {
     double samples_left = -1;  // below 0: not known
     std::optional<std::int64_t> batch;
     std::optional<double> learning_rate;
+    std::optional<SizeHints> hints;  // of the newest epoch
     std::optional<int> abort_status;
   };
   /// Where the newest epoch stands.
@@ -326,9 +326,7 @@ class Coordinator {
   EventCounts counts_;
   Clock::time_point stood_at_;      // when the newest world came to stand
   double best_speed_per_rank_ = 0;  // samples/s, of all sizes that lasted
-  std::unique_ptr<protocol::MetricsServer> metrics_server_;
-  boost::asio::steady_timer metrics_timer_;
-  bool metrics_failed_ = false;  // and was said so
+  protocol::MetricsOutput metrics_;
   std::vector<Follower> followers_;
   std::set<std::uint64_t> stood_;  // members of the last world that stood
   std::set<std::uint64_t> ready_joiners_;

@@ -6,6 +6,7 @@
 #include <boost/json.hpp>
 
 #include "mpi_elastic/coordinator.h"
+#include "protocol/size_hints_json.h"
 
 namespace bellows::elastic {
 namespace json = boost::json;
@@ -111,6 +112,20 @@ void Coordinator::member_asks(const Message& message) {
   }
 }
 
+// Slurm knows its nodes, also such as its user has added by hand: there its word counts. On one
+// machine there is nobody else to ask.
+void Coordinator::check_nodes(const std::vector<std::string>& names) const {
+  if (allocation_.slurm) return;
+  std::string known;
+  for (const Node& node : allocation_.nodes) known += (known.empty() ? "" : ", ") + node.name;
+  for (const std::string& name : names) {
+    if (std::ranges::find(allocation_.nodes, name, &Node::name) != allocation_.nodes.end())
+      continue;
+    throw std::runtime_error("the job has no node " + name +
+                             ": it runs on this machine alone, as " + known);
+  }
+}
+
 void Coordinator::resize(const Message& request, ControlServer::Reply reply) {
   const auto now = static_cast<std::int64_t>(members_staying().size());
   constexpr std::int64_t kFarTooMany = 1'000'000;
@@ -127,6 +142,7 @@ void Coordinator::resize(const Message& request, ControlServer::Reply reply) {
     reply(done(fmt::format("there are {} ranks already", now)));
   } else if (target > now) {
     const std::vector<std::string> nodes = names_in(request, "nodes");
+    check_nodes(nodes);
     wait_for({.reply = std::move(reply),
               .members = grow(static_cast<int>(target - now), nodes),
               .joining = true},
@@ -261,6 +277,9 @@ Message Coordinator::status() const {
   if (left >= 0) head["samples_left"] = left;
   if (first != nullptr && first->batch) head["batch"] = *first->batch;
   if (first != nullptr && first->learning_rate) head["learning_rate"] = *first->learning_rate;
+  if (first != nullptr && first->hints && phase_ == Phase::steady) {
+    head["hints"] = protocol::to_json(*first->hints);
+  }
   if (const auto share = efficiency(speed)) head["efficiency"] = *share;
   head["ranks"] = ranks;
   json::array nodes, events;

@@ -96,7 +96,7 @@ void Coordinator::finish() {
                                   exit_code())});
   job_file_.reset();
   control_.reset();
-  close_metrics();
+  metrics_.close();
   for (const std::string& node : starter_.nodes()) {
     // It would not hear; but one that was sent home before is still cleaning up.
     if (!links_.connected(node) && !departing_nodes_.contains(node)) starter_.kill_one(node);
@@ -131,6 +131,8 @@ void Coordinator::forward_signal(int number) {
     held_signals_.push_back(number);
     return;
   }
+  // The terminal is gone. To a rank SIGHUP may mean anything, to UCX that it is to be debugged.
+  if (number == SIGHUP) number = SIGTERM;
   if (number == SIGINT && last_interrupt_ && now - *last_interrupt_ < kSecondInterrupt) {
     spdlog::warn("interrupted twice: killing the ranks");
     killed_ = true;

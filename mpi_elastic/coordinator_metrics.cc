@@ -7,7 +7,7 @@
 #include <boost/json.hpp>
 
 #include "mpi_elastic/coordinator.h"
-#include "protocol/metrics_text.h"
+#include "protocol/size_hints_json.h"
 
 namespace bellows::elastic {
 namespace json = boost::json;
@@ -17,7 +17,6 @@ namespace {
 
 // Before that a world's speed is that of warming up.
 constexpr auto kLasted = std::chrono::seconds(5);
-constexpr auto kMetricsPause = std::chrono::seconds(5);
 
 std::optional<double> real(const json::object& head, const char* name) {
   const json::value* value = head.if_contains(name);
@@ -32,10 +31,16 @@ void Coordinator::note_progress(RankInfo& rank, const Message& message) {
   rank.batch.reset();
   if (head.contains("batch")) rank.batch = message.number("batch");
   rank.learning_rate = real(head, "learning_rate");
+  rank.hints.reset();
   const WorldSpec* world = membership_.newest();
   if (rank.rank != 0 || world == nullptr || phase_ != Phase::steady) return;
   // The speed may still be that of the last world.
   if (head.contains("epoch") && message.number("epoch") != world->epoch) return;
+  try {
+    rank.hints = protocol::size_hints_in(head);
+  } catch (const protocol::ProtocolError& wrong) {
+    spdlog::info("rank 0: {}", wrong.what());
+  }
   if (Clock::now() - stood_at_ < kLasted) return;
   best_speed_per_rank_ =
       std::max(best_speed_per_rank_, rank.samples_per_second / static_cast<double>(world->size()));
@@ -49,49 +54,19 @@ std::optional<double> Coordinator::efficiency(double samples_per_second) const {
 }
 
 void Coordinator::open_metrics() {
-  if (options_.metrics) {
+  const auto attempt = [this](const auto& open) {
     try {
-      metrics_server_ = std::make_unique<protocol::MetricsServer>(
-          io_, *options_.metrics, [this] { return metrics_text(); });
-      spdlog::info("metrics at {}", metrics_server_->url());
+      open();
     } catch (const std::runtime_error& failed) {
-      if (!left_) throw std::runtime_error(std::string("--metrics: ") + failed.what());
-      spdlog::warn("--metrics: {}", failed.what());  // a job that runs is worth more
+      if (!left_) throw;
+      spdlog::warn("{}", failed.what());  // a job that runs is worth more
     }
+  };
+  if (options_.metrics) {
+    attempt(
+        [&] { spdlog::info("metrics at {}", metrics_.listen(*options_.metrics, "--metrics")); });
   }
-  if (options_.metrics_file.empty()) return;
-  try {
-    protocol::write_metrics_file(options_.metrics_file, metrics_text());
-  } catch (const std::runtime_error& failed) {
-    if (!left_) throw std::runtime_error(std::string("--metrics-file: ") + failed.what());
-  }
-  await_metrics();
-}
-
-void Coordinator::write_metrics() {
-  if (options_.metrics_file.empty()) return;
-  try {
-    protocol::write_metrics_file(options_.metrics_file, metrics_text());
-    metrics_failed_ = false;
-  } catch (const std::runtime_error& failed) {
-    if (!std::exchange(metrics_failed_, true)) spdlog::warn("--metrics-file: {}", failed.what());
-  }
-}
-
-void Coordinator::await_metrics() {
-  metrics_timer_.expires_after(kMetricsPause);
-  metrics_timer_.async_wait([this](const boost::system::error_code& aborted) {
-    if (aborted) return;
-    write_metrics();
-    await_metrics();
-  });
-}
-
-// What was counted stays in the file when the job is over.
-void Coordinator::close_metrics() {
-  metrics_timer_.cancel();
-  metrics_server_.reset();
-  write_metrics();
+  attempt([&] { metrics_.keep(options_.metrics_file, "--metrics-file"); });
 }
 
 std::string Coordinator::metrics_text() const { return run_metrics(status(), counts_); }

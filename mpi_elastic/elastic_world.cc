@@ -3,6 +3,7 @@
 
 #include <pmix.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -72,6 +73,15 @@ class ElasticWorld::Impl {
     wait_for_change(cause);
     leave_present();
     return enter_newest();
+  }
+
+  /// The launcher: about the ranks of this epoch.
+  void ask(const char* what, int number) const {
+    if (!control) return;
+    Message request("request");
+    request.head[what] = number;
+    request.head["epoch"] = control->epoch();
+    control->send(request);
   }
 
   void close() {
@@ -196,21 +206,18 @@ void ElasticWorld::report(const Progress& progress) {
   if (impl_->control) impl_->control->set_progress(progress);
 }
 
-void ElasticWorld::ask_for(int ranks) {
-  if (!impl_->control) return;
-  Message request("request");
-  request.head["resize"] = ranks;
-  request.head["epoch"] = epoch();
-  impl_->control->send(request);
+std::optional<std::pair<int, int>> ElasticWorld::rank_bounds() const {
+  const char* said = std::getenv(elastic::kBoundsVariable);
+  int least = 0, most = 0;
+  if (!impl_->control || said == nullptr || std::sscanf(said, "%d-%d", &least, &most) != 2 ||
+      least < 1 || most < least) {
+    return std::nullopt;
+  }
+  return std::pair(least, most);
 }
 
-void ElasticWorld::ask_to_leave(int rank) {
-  if (!impl_->control) return;
-  Message request("request");
-  request.head["leave"] = rank;
-  request.head["epoch"] = epoch();
-  impl_->control->send(request);
-}
+void ElasticWorld::ask_for(int ranks) { impl_->ask("resize", ranks); }
+void ElasticWorld::ask_to_leave(int rank) { impl_->ask("leave", rank); }
 
 void ElasticWorld::close() { impl_->close(); }
 

@@ -20,8 +20,10 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "mpi_elastic/world.h"
+#include "protocol/size_hints.h"
 
 namespace bellows {
 
@@ -42,9 +44,10 @@ class Dismissed : public ElasticError {
 struct Progress {
   std::int64_t step = 0;
   double samples_per_second = 0;
-  double samples_left = -1;   // to the end of the run; below 0: not known
-  std::int64_t batch = 0;     // samples of the last step, over all ranks; 0: not known
-  double learning_rate = -1;  // of the last step; below 0: not known
+  double samples_left = -1;             // to the end of the run; below 0: not known
+  std::int64_t batch = 0;               // samples of the last step, over all ranks; 0: not known
+  double learning_rate = -1;            // of the last step; below 0: not known
+  std::optional<SizeHints> hints = {};  // for schedulers; nothing: not known
 };
 
 class ElasticWorld {
@@ -105,6 +108,9 @@ class ElasticWorld {
   };
 
   void report(const Progress& progress);
+  /// The fewest and the most ranks that the launcher allows (--elastic); nothing without an elastic
+  /// launcher, or with one that does not say.
+  std::optional<std::pair<int, int>> rank_bounds() const;
 
   /// Asks the launcher for another number of ranks, as `bellows resize` does, and does not wait: a
   /// change is declared when it comes. What it refuses (--elastic, no such place) it says itself.

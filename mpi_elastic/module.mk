@@ -3,13 +3,13 @@
 # A program links it with MPI_LIBS.
 $(call library,mpi_elastic,$(addprefix mpi_elastic/,world.cc elastic_world.cc timeline.cc rank_control.cc \
   pmix_connection.cc held_signals.cc) \
-  protocol/message.cc)
+  protocol/message.cc protocol/size_hints_json.cc protocol/line_file.cc)
 DEVEL_LIBS := $(MPI_LIBS) $(PMIX_LIBS) $(filter-out -lboost_program_options,$(BOOST_LIBS)) -pthread \
   $(filter -fsanitize%,$(SANITIZE))
 MPI_LIBS += $(PMIX_LIBS) $(BOOST_LIBS)
 
 # For programs that are built elsewhere.
-HEADERS += mpi_elastic/world.h mpi_elastic/elastic_world.h mpi_elastic/timeline.h
+HEADERS += mpi_elastic/world.h mpi_elastic/elastic_world.h mpi_elastic/timeline.h protocol/size_hints.h
 DEVEL_LIBRARIES += $(O)/lib/libbellows-mpi_elastic.a
 PKG_CONFIG_FILES += mpi_elastic/bellows-elastic.pc.in
 

@@ -22,6 +22,7 @@
 
 #include "mpi_elastic/elastic_world.h"
 #include "mpi_elastic/held_signals.h"
+#include "protocol/size_hints_json.h"
 
 extern char** environ;
 
@@ -148,6 +149,14 @@ void RankControl::set_progress(const Progress& progress) {
   batch_ = progress.batch;
   learning_rate_ = progress.learning_rate;
   progress_epoch_ = epoch_.load();
+  const std::lock_guard lock(mutex_);
+  hints_.reset();
+  if (!progress.hints) return;
+  try {  // a program's numbers may be none
+    hints_ = protocol::size_hints_from_json(protocol::to_json(*progress.hints));
+  } catch (const protocol::ProtocolError&) {
+    return;
+  }
 }
 
 void RankControl::listen() {
@@ -209,6 +218,10 @@ void RankControl::answer_ping() {
   if (batch_ > 0) pong.head["batch"] = batch_.load();
   if (learning_rate_ >= 0) pong.head["learning_rate"] = learning_rate_.load();
   pong.head["epoch"] = progress_epoch_.load();
+  {
+    const std::lock_guard lock(mutex_);
+    if (hints_) pong.head["hints"] = protocol::to_json(*hints_);
+  }
   send(pong);
 }
 

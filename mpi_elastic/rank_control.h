@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "protocol/message.h"
+#include "protocol/size_hints.h"
 
 namespace bellows {
 struct Progress;
@@ -99,6 +100,7 @@ class RankControl {
   std::atomic<double> speed_ = 0, samples_left_ = -1, learning_rate_ = -1;
   std::atomic<std::int64_t> batch_ = 0;
   std::atomic<std::uint32_t> progress_epoch_ = 0;  // in which it was reported
+  std::optional<SizeHints> hints_;                 // likewise; guarded by mutex_
   std::mutex update_;
   std::atomic<bool> closing_ = false;
   bool sigterm_blocked_ = false;
@@ -109,6 +111,8 @@ class RankControl {
 inline constexpr char kControlVariable[] = "BELLOWS_CONTROL_FD";
 inline constexpr char kJoinerVariable[] = "BELLOWS_JOINER";
 inline constexpr char kStateVariable[] = "BELLOWS_STATE_FD";
+/// Set by bellows-run --elastic: "LEAST-MOST" ranks.
+inline constexpr char kBoundsVariable[] = "BELLOWS_ELASTIC_RANKS";
 inline constexpr char kSignalsVariable[] = "BELLOWS_SIGNALS_FD";
 
 }  // namespace bellows::elastic

@@ -31,6 +31,8 @@ void set_mpi_parameters(std::vector<std::string>& environment, const RankPlace& 
   set_default(environment, "OMPI_MCA_pml", "ob1");
   set_default(environment, "OMPI_MCA_btl", "self,tcp,sm");
   set_default(environment, "OMPI_MCA_coll", "^han");
+  // Open MPI loads UCX, which is not used, but would catch SIGHUP as a call for its debugger.
+  set_default(environment, "UCX_DEBUG_SIGNO", "0");
   if (!place.network.empty() &&
       get_variable(environment, "OMPI_MCA_btl_tcp_if_exclude") == nullptr) {
     set_default(environment, "OMPI_MCA_btl_tcp_if_include", place.network);

@@ -7,6 +7,7 @@
 
 #include "config.h"
 #include "protocol/metrics_text.h"
+#include "protocol/size_hints_json.h"
 
 namespace bellows::elastic {
 namespace json = boost::json;
@@ -74,6 +75,32 @@ void add_progress(MetricsText& text, const MetricsText::Labels& job,
   }
 }
 
+// By the program's own model, where it has one.
+void add_hints(MetricsText& text, const MetricsText::Labels& job, const protocol::Message& status) {
+  const std::optional<SizeHints> hints = protocol::size_hints_in(status.head);
+  if (!hints) return;
+  const auto add = [&](const char* name, const char* help, const char* label,
+                       const std::vector<std::pair<const char*, std::optional<double>>>& values) {
+    auto& family = text.family(name, Type::gauge, help);
+    for (const auto& [value, number] : values) {
+      MetricsText::Labels labels = job;
+      labels.emplace_back(label, value);
+      if (number) family.add(labels, *number);
+    }
+  };
+  add("bellows_best_nodes", "Nodes with which the program would do best, by its own model.", "by",
+      {{"goodput", hints->best_nodes}, {"cost", hints->economic_nodes}});
+  add("bellows_best_ranks", "Ranks of these.", "by",
+      {{"goodput", hints->best_ranks}, {"cost", hints->economic_ranks}});
+  text.family("bellows_goodput_samples_per_second", Type::gauge,
+              "Speed by the program's model, each sample counted for what it is worth.")
+      .add(job, hints->goodput);
+  add("bellows_goodput_change_ratio", "What a node more or less would change of it, predicted.",
+      "nodes",
+      {{"+1", hints->gain_of_more},
+       {"-1", hints->loss_of_less ? std::optional(-*hints->loss_of_less) : std::nullopt}});
+}
+
 template <class Kinds>
 void add_counts(MetricsText& text, const MetricsText::Labels& job, const EventCounts& counts,
                 const Kinds& kinds, const std::string& metric, const char* help,
@@ -117,6 +144,7 @@ std::string run_metrics(const protocol::Message& status, const EventCounts& coun
       .add(job, static_cast<double>(std::time(nullptr)));
   add_world(text, job, status);
   add_progress(text, job, status);
+  add_hints(text, job, status);
   add_counts(text, job, counts, kChanges, "bellows_world_changes_total",
              "Worlds that came to stand.", events);
   add_counts(text, job, counts, kChanges, "bellows_world_change_seconds_total",

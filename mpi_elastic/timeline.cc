@@ -15,6 +15,7 @@
 #include <functional>
 #include <mutex>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "protocol/fd.h"
@@ -59,6 +60,7 @@ class Recorder {
  public:
   void open(const std::string& file, std::uint64_t most_bytes) {
     make(file);
+    name_ = file;
     // (A pipe without a reader would be waited for.)
     file_ = protocol::Fd(::open(file.c_str(), O_RDWR | O_APPEND | O_CLOEXEC | O_NONBLOCK));
     if (!file_.valid()) fail(file, std::strerror(errno));
@@ -112,6 +114,12 @@ class Recorder {
     const auto real = std::chrono::system_clock::now().time_since_epoch();
     base_ = std::chrono::duration<double, std::micro>(real).count() -
             microseconds(Clock::now().time_since_epoch()) + skew();
+  }
+
+  void set_first(bool first) {
+    const std::lock_guard lock(mutex_);
+    first_ = first;
+    tell_if_full();
   }
 
   void flush() {
@@ -169,8 +177,17 @@ class Recorder {
       full_ = fstat(file_.get(), &status) != 0 ||
               static_cast<std::uint64_t>(status.st_size) + kept_.size() > most_bytes_ ||
               write(file_.get(), kept_.data(), kept_.size()) != static_cast<ssize_t>(kept_.size());
+      tell_if_full();
     }
     kept_.clear();
+  }
+
+  void tell_if_full() {
+    if (!full_ || !first_ || std::exchange(told_, true)) return;
+    std::fprintf(stderr,
+                 "bellows: timeline %s: has reached its %.4g MB, or cannot be written; what comes "
+                 "now is left out\n",
+                 name_.c_str(), static_cast<double>(most_bytes_) / (1 << 20));
   }
 
   std::mutex mutex_;
@@ -180,6 +197,8 @@ class Recorder {
   std::string kept_;
   Clock::time_point written_ = Clock::now();
   bool full_ = false;
+  bool first_ = false, told_ = false;  // this process is rank 0, and has said that it is full
+  std::string name_;
 };
 
 // Never destroyed: threads may still record.
@@ -247,6 +266,7 @@ void Timeline::pause(bool paused) {
 void Timeline::enter(const World& world, std::uint32_t epoch) {
   if (!on()) return;
   align(world);
+  recorder().set_first(world.rank() == 0);
   const std::string rank = std::to_string(world.rank());
   recorder().describe("process_name", "name",
                       "\"rank " + rank + " on " + host_name() + ", process " +

@@ -26,6 +26,8 @@ bool is_job_name(std::string_view name);
 /// another one, such as its broker's. Throws std::runtime_error when `job` is no job name.
 inline constexpr std::string_view kControlSocketEnding = ".sock";
 inline constexpr std::string_view kBrokerSocketEnding = ".broker";
+/// FOLDER/JOB.job: what the bellows-run of an elastic job leaves to another.
+inline constexpr std::string_view kJobFileEnding = ".job";
 std::string control_socket(const std::string& folder, std::string_view job,
                            std::string_view ending = kControlSocketEnding);
 

@@ -15,6 +15,8 @@
 namespace bellows::protocol {
 namespace {
 
+constexpr std::size_t kMostComplaints = 5;
+
 [[noreturn]] void fail(const std::string& path, const std::string& why) {
   throw std::runtime_error(path + ": " + why);
 }
@@ -63,15 +65,21 @@ void read_json_lines(const std::string& path,
   std::ifstream file(path);
   if (!file) fail(path, std::strerror(errno));
   std::string line;
+  std::size_t damaged = 0;
   for (int number = 1; std::getline(file, line); ++number) {
     try {
       take(boost::json::parse(line).as_object());
     } catch (const std::exception&) {
+      if (++damaged > kMostComplaints) continue;
       complain(path + ": line " + std::to_string(number) +
                (file.eof() ? " is not whole" : " is damaged") + ", and left out");
     }
   }
   if (file.bad()) fail(path, std::strerror(errno));
+  if (damaged > kMostComplaints) {
+    complain(path + ": " + std::to_string(damaged - kMostComplaints) +
+             " more lines are damaged, and left out");
+  }
 }
 
 }  // namespace bellows::protocol

@@ -28,7 +28,8 @@ class LineFile {
 };
 
 /// Calls `take` for each line, an object of JSON. A line that is none, or of which `take` throws,
-/// is left out, and `complain` told so with its number. Throws std::runtime_error naming the file
+/// is left out, and `complain` told so with its number; of many only the first, and how many more
+/// there are. Throws std::runtime_error naming the file
 /// when it cannot be read.
 void read_json_lines(const std::string& path,
                      const std::function<void(const boost::json::object&)>& take,

@@ -3,7 +3,7 @@
 # allocation: the policies, the broker, the daemon.
 MANPAGES += docs/man/bellows.1
 $(call library,scheduler,$(addprefix scheduler/,cluster/node_list.cc \
-  $(addprefix policy/,policy.cc cluster_policy.cc speed_model.cc) \
+  $(addprefix policy/,policy.cc cluster_policy.cc speed_model.cc worth.cc) \
   $(addprefix command/,control_client.cc jobs.cc command_line.cc status_text.cc control_command.cc event_command.cc \
     event_file.cc since.cc size_request.cc remote.cc daemon_client.cc) daemon/daemon_settings.cc \
   $(addprefix live/,live_job.cc live_jobs.cc live_text.cc screen.cc top_command.cc) \

@@ -49,8 +49,9 @@ Choice DecisionPoints::ask(bool new_world) {
         !std::isfinite(decision.lr_factor) || decision.lr_factor < 0)
       throw std::invalid_argument("a decision has a negative number");
   } catch (const std::exception& e) {
-    warn(std::string("the policy has failed, nothing is changed: ") + e.what());
-    decision = {};
+    decision = without_policy(e.what());
+  } catch (...) {
+    decision = without_policy("it threw what is no std::exception");
   }
   recent_ = {};
   const bool other = decision.ranks != team_.size() && decision.ranks != asked_for_;
@@ -65,6 +66,15 @@ Choice DecisionPoints::ask(bool new_world) {
   return choice;
 }
 
+/// It has failed.
+Decision DecisionPoints::without_policy(const std::string& why) {
+  const Options& options = context_.options;
+  const std::string name =
+      options.policy.empty() ? "--batch-rule " + options.batch_rule : "--policy " + options.policy;
+  warn(name + " has failed, nothing is changed: " + why);
+  return {};
+}
+
 Decision DecisionPoints::decide(bool new_world) {
   const TrainingState& state = context_.state;
   Situation now = situation(context_.options, state.adaptation, nodes_, team_.size());
@@ -72,7 +82,7 @@ Decision DecisionPoints::decide(bool new_world) {
   now.passes = state.standing(context_.options).passes;
   now.loss = recent_.targets > 0 ? recent_.mean_loss() : std::numeric_limits<double>::quiet_NaN();
   now.new_world = new_world;
-  if (now.times.empty()) return policy_.decide(now);
+  if (now.times.empty() || !context_.options.adapts()) return policy_.decide(now);
   const ThroughputModel model = fit_throughput(now.times);
   now.model = &model;
   const Goodput goodput{model, now.gradient_square, now.gradient_variance, now.base_batch};

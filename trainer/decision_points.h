@@ -32,6 +32,7 @@ class DecisionPoints {
  private:
   Choice ask(bool new_world);
   Decision decide(bool new_world);
+  Decision without_policy(const std::string& why);
   void warn(const std::string& text);
 
   PassContext context_;

@@ -141,8 +141,9 @@ struct Table {
         "a rank that stays less than half as fast as the others leaves");
     limits.add_options()("passes", po::value(&o.passes),
                          "passes over the training data (also --epochs)")(
-        "steps", po::value(&o.steps), "updates")("train-seconds", po::value(&o.train_seconds),
-                                                 "seconds of training in this run");
+        "steps", po::value(&o.steps),
+        "progress in steps of --batch: updates, unless the batch is another one (training.md)")(
+        "train-seconds", po::value(&o.train_seconds), "seconds of training in this run");
     checkpoints.add_options()("checkpoint-dir", po::value(&o.checkpoint_dir),
                               "where checkpoints are kept")(
         "checkpoint-every", po::value(&checkpoint_every)->default_value("", "every pass"),
@@ -378,7 +379,12 @@ void check(Options& o, const po::variables_map& given) {
   require_range<std::int64_t>("evaluate-every", o.evaluate_every, 0, kMany);
 }
 
-void finish(Options& o, const Table& table) {
+void finish(Options& o, const Table& table, const po::variables_map& given) {
+  for (const auto& [name, value] : given) {
+    if (value.defaulted()) continue;
+    const auto* text = boost::any_cast<std::string>(&value.value());
+    require(text == nullptr || !text->empty(), "--" + name + ": its value is empty");
+  }
   parse_checkpoint_every(table.checkpoint_every, o);
   parse_micro_batch_bounds(table.micro_batch_bounds, o);
   parse_no_decay(table.no_decay, o);
@@ -452,7 +458,7 @@ Options parse_options(int argc, const char* const* argv) {
     throw UsageError(where + e.what());
   }
   if (o.help || o.version) return o;
-  finish(o, table);
+  finish(o, table, given);
   check_network(o, given);
   check(o, given);
   return o;
@@ -491,7 +497,7 @@ Options take_program_options(int& argc, char** argv, const Options& defaults) {
   }
   argv[argc = kept] = nullptr;
   if (o.help) return o;
-  finish(o, table);
+  finish(o, table, given);
   require(o.logical_ranks == 0, "--logical-ranks: is for bellows-train's own networks");
   check(o, given);
   return o;

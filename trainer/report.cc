@@ -5,13 +5,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <span>
+#include <stdexcept>
 #include <utility>
 
 #include "trainer/adaptation/lr_rule.h"
@@ -38,16 +37,6 @@ constexpr int kMetricsVersion = 1;
 bool on_terminal() {
   const char* told = std::getenv("BELLOWS_TTY");
   return told != nullptr ? std::strcmp(told, "1") == 0 : isatty(STDOUT_FILENO) == 1;
-}
-
-// As a run leaves it that was killed, or whose disk was full.
-bool ends_in_half_a_line(const std::string& file) {
-  std::error_code failed;
-  if (!std::filesystem::is_regular_file(file, failed)) return false;
-  std::ifstream in(file, std::ios::binary | std::ios::ate);
-  if (in.tellg() <= 0) return false;
-  in.seekg(-1, std::ios::end);
-  return in.get() != '\n';
 }
 
 /// By rank; what no rank knows of is left out.
@@ -88,11 +77,12 @@ void Report::enter(int ranks) {
   ranks_ = ranks;
   promised_ = 0;  // of a decision that the last world has not got round to
   terminal_ = ranks > 0 && on_terminal();
-  if (ranks_ == 0 || options_.metrics.empty() || metrics_) return;
-  metrics_.reset(std::fopen(options_.metrics.c_str(), "a"));
-  if (!metrics_)
-    throw UsageError(fmt::format("--metrics {}: {}", options_.metrics, std::strerror(errno)));
-  if (ends_in_half_a_line(options_.metrics)) fmt::print(metrics_.get(), "\n");
+  if (ranks_ == 0 || options_.metrics.empty() || metrics_.is_open()) return;
+  try {
+    metrics_.open(options_.metrics);
+  } catch (const std::runtime_error& failed) {
+    throw UsageError(fmt::format("--metrics {}", failed.what()));
+  }
 }
 
 Report::~Report() {
@@ -120,16 +110,15 @@ void Report::warning(const std::string& text) {
 }
 
 void Report::metric(const char* event, boost::json::object fields) {
-  if (!metrics_ || ranks_ == 0) return;
+  if (!metrics_.is_open() || ranks_ == 0) return;
   boost::json::object all{
       {"event", event}, {"time", unix_time()}, {"seconds", seconds_since(course_.started)}};
   // JSON has no infinity and no NaN.
   for (auto& [key, value] : fields)
     all[key] = value.is_double() && !std::isfinite(value.as_double()) ? boost::json::value(nullptr)
                                                                       : value;
-  fmt::print(metrics_.get(), "{}\n", boost::json::serialize(all));
-  if (std::fflush(metrics_.get()) != 0 && !std::exchange(metrics_failed_, true))
-    warning(fmt::format("--metrics {}: {}", options_.metrics, std::strerror(errno)));
+  const std::string failed = metrics_.append(boost::json::serialize(all));
+  if (!failed.empty() && !std::exchange(metrics_failed_, true)) warning("--metrics " + failed);
 }
 
 std::string Report::quality(const Sums& sums) const {
@@ -272,6 +261,14 @@ void Report::tell_batch(const TrainingState& state) {
   metric("batch", std::move(fields));
 }
 
+/// Once.
+void Report::tell_if_too_large(const TrainingState& state) {
+  const auto batch = static_cast<std::uint64_t>(state.adaptation.batch);
+  if (batch > pass_samples_ && !std::exchange(batch_too_large_, true))
+    warning(fmt::format("the batch of {} is larger than the data: each step takes all {} samples",
+                        batch, pass_samples_));
+}
+
 void Report::step(const TrainingState& state, const StepResult& result) {
   const double took = seconds_since(course_.worked);
   course_.training_seconds += took;
@@ -279,6 +276,7 @@ void Report::step(const TrainingState& state, const StepResult& result) {
   course_.worked = Clock::now();
   tell_batch(state);
   if (ranks_ == 0) return;
+  tell_if_too_large(state);
   interval_seconds_ += took;
   interval_samples_ += result.samples;
   ++interval_steps_;

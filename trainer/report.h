@@ -5,10 +5,9 @@
 
 #include <boost/json.hpp>
 #include <chrono>
-#include <cstdio>
-#include <memory>
 #include <string>
 
+#include "protocol/line_file.h"
 #include "trainer/course.h"
 #include "trainer/options.h"
 #include "trainer/step.h"
@@ -64,15 +63,13 @@ class Report {
 
  private:
   using Clock = std::chrono::steady_clock;
-  struct CloseFile {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
   void line(const std::string& text);
   void metric(const char* event, boost::json::object fields);
   double done(const TrainingState& state) const;
   std::string eta(const TrainingState& state) const;
   std::string quality(const Sums& sums) const;
   void tell_batch(const TrainingState& state);
+  void tell_if_too_large(const TrainingState& state);
   std::string adaptation(const TrainingState& state, const StepResult& result) const;
 
   const Options& options_;
@@ -83,8 +80,9 @@ class Report {
   std::uint64_t pass_samples_;
   bool terminal_ = false;
   bool line_open_ = false;
-  std::unique_ptr<std::FILE, CloseFile> metrics_;
-  bool metrics_failed_ = false;
+  protocol::LineFile metrics_;
+  // What is told once.
+  bool metrics_failed_ = false, batch_too_large_ = false;
   double promised_ = 0;
   // Since the last line.
   Clock::time_point shown_{};

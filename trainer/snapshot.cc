@@ -73,18 +73,28 @@ void take_averages(WeightAverage& average, const checkpoint::State& from) {
 
 void compare_options(const Options& options, const checkpoint::State& from) {
   if (options.accept_changes) return;
-  std::vector<std::string> changes;
+  std::vector<std::string> changes, implied;
   // What those of earlier versions do not have.
   const std::map<std::string, std::string> otherwise{{"batch-rule", "fixed"}, {"lr-rule", "none"},
                                                      {"batch-norm", "local"}, {"ema", "0"},
                                                      {"no-decay", ""},        {"lr-factors", ""}};
-  for (const auto& [name, value] : options.mathematics()) {
+  const std::string kNone = "(none)";
+  const std::map<std::string, std::string> now = options.mathematics();
+  const auto same = [&](const std::string& name) {
+    return from.get_or<std::string>("options/" + name, kNone) == now.at(name);
+  };
+  for (const auto& [name, value] : now) {
     const auto usual = otherwise.find(name);
     const std::string stored = from.get_or<std::string>(
-        "options/" + name, usual == otherwise.end() ? "(none)" : usual->second);
-    if (stored != value)
-      changes.push_back(fmt::format("--{} was {} and is {}", name, stored, value));
+        "options/" + name, usual == otherwise.end() ? kNone : usual->second);
+    if (stored == value) continue;
+    // What only counts beside another option, or is taken from it, differs since that one does.
+    const bool usual_rate = options.lr == (options.optimizer == "sgd" ? 0.05 : 0.001);
+    const bool follows = stored == kNone || (name == "lr" && usual_rate && !same("optimizer"));
+    (follows ? implied : changes)
+        .push_back(fmt::format("--{} was {} and is {}", name, stored, value));
   }
+  if (changes.empty()) changes = implied;
   if (!changes.empty())
     throw UsageError(
         fmt::format("the checkpoint was made with other options: {}; use the same, "
@@ -210,7 +220,7 @@ checkpoint::State capture(const TrainingState& state, const Options& options) {
       for_noise(noise, group, [&](const std::string& name, const auto& value) {
         to.set("adaptation/" + name, value);
       });
-  put_profile(to, state.adaptation.profile);
+  if (options.adapts()) put_profile(to, state.adaptation.profile);
   for (std::size_t i = 0; i < state.previous.gradients.size(); ++i)
     put(to, "previous/" + state.parameters[i].first, state.previous.gradients[i]);
   if (state.previous.batch > 0) to.set("adaptation/previous_batch", state.previous.batch);

@@ -365,7 +365,7 @@ StepResult Stepper::finish() {
   if (first_factor_ > 0) before.policy_factor = first_factor_;
   AdaptedStep adapted = adapt(options, before, plan_, state_.sampler.position(),
                               state_.sampler.behind(batch), state_.sampler.size(), measured);
-  if (options.adapts() && timed_) {
+  if (timed_) {
     StepTimes mean = times_;
     mean.accumulate_seconds = words[kAccumulate];
     mean.optimize_seconds = words[kOptimize];

@@ -273,8 +273,12 @@ void Training::settle() {
 void Training::tell_progress(const StepResult& result) {
   if (seconds_since(told_) < 1) return;
   told_ = Clock::now();
+  const auto bounds = team_.rank() == 0 ? world_.rank_bounds() : std::nullopt;
   world_.report({state_.step, report_.world_speed(), report_.samples_left(state_),
-                 static_cast<std::int64_t>(result.samples), result.rate});
+                 static_cast<std::int64_t>(result.samples), result.rate,
+                 bounds ? hints_.look(options_, state_.adaptation,
+                                      {nodes_, team_.size(), bounds->first, bounds->second})
+                        : std::nullopt});
 }
 
 void Training::begin() {

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "checkpoint/store.h"
+#include "trainer/adaptation/hints.h"
 #include "trainer/decision_points.h"
 #include "trainer/report.h"
 #include "trainer/step.h"
@@ -104,6 +105,7 @@ class Training {
   std::optional<DecisionPoints> decisions_;
   std::optional<Stepper> stepper_;
   bool in_step_ = false;
+  PacedHints hints_;  // rank 0
 };
 
 }  // namespace bellows::trainer

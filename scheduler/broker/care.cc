@@ -170,6 +170,7 @@ void Care::follow_policy(const View& view) {
     seen.held.push_back(node);
     seen.fixed.insert(node);
   }
+  seen.hints = view.run.hints;
   by_companions_ = view.holdings.base[0].has_gres;
   report(seen, view);
   const std::optional<Decision> order = desk_.guidance.take_order();
@@ -177,7 +178,7 @@ void Care::follow_policy(const View& view) {
   if (desk_.guidance.guided()) {
     if (order) obey(*order);
   } else if (desk_.settings.mode == Mode::turbo) {
-    obey(turbo(seen));
+    obey(turbo(seen, speeds_));
   } else {
     obey(economic(seen, desk_.settings.economic, speeds_, size_since_, desk_.now()));
   }
@@ -209,6 +210,7 @@ void Care::report(const Outlook& seen, const View& view) {
   job.ranks = view.run.ranks;
   job.step = view.run.step;
   job.live = view.run.live;
+  job.hints = view.run.hints;
   desk_.guidance.publish(job);
 }
 

@@ -3,6 +3,7 @@
 
 #include <boost/json.hpp>
 
+#include "protocol/size_hints_json.h"
 #include "scheduler/command/control_client.h"
 
 namespace bellows::scheduler {
@@ -64,6 +65,7 @@ class SocketRunClient final : public RunClient {
       }
       if (head.contains("step")) status.step = answer.number("step");
       status.live = live_view(head);
+      status.hints = protocol::size_hints_in(head);
       status.start_timeout = Seconds(head.at("start_timeout").to_number<double>());
       for (const json::value& value : answer.array("allocation")) {
         const json::object& node = value.as_object();

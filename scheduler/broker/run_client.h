@@ -33,6 +33,7 @@ struct RunStatus {
   std::optional<double> samples_left;  // to the end of the run, where the program knows
   std::int64_t step = 0;
   LiveView live;
+  std::optional<SizeHints> hints;  // what the program says of its size
   Seconds start_timeout{60};
   std::vector<RunNode> nodes;  // in the order in which they came
 };

@@ -128,9 +128,19 @@ int show_events(const Command& command, const std::string& socket, std::ostream&
 
 int show_event_file(const Command& command, std::ostream& out, std::ostream& err) {
   Printer printer(command, out);
+  std::size_t events = 0, notes = 0;
   read_event_file(
-      *command.file, [&](const JobEvent& event) { printer.print(event); },
-      [&](const std::string& note) { err << "bellows: " << printable(note) << '\n'; });
+      *command.file,
+      [&](const JobEvent& event) {
+        ++events;
+        printer.print(event);
+      },
+      [&](const std::string& note) {
+        ++notes;
+        err << "bellows: " << printable(note) << '\n';
+      });
+  if (events == 0 && notes > 0)
+    throw std::runtime_error(*command.file + " has no event of a job (bellows-run --events)");
   return 0;
 }
 

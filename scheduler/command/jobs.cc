@@ -41,6 +41,35 @@ bool listens(const fs::path& path) {
   }
 }
 
+/// Elastic jobs whose bellows-run has died, and left what another needs to take them over.
+std::vector<std::string> left_jobs() {
+  std::vector<std::string> names;
+  std::error_code failed;
+  fs::directory_iterator entries(protocol::control_folder(), failed);
+  for (; !failed && entries != fs::directory_iterator(); entries.increment(failed)) {
+    const fs::path& path = entries->path();
+    const fs::path socket = fs::path(path).replace_extension(protocol::kControlSocketEnding);
+    if (path.extension() != protocol::kJobFileEnding ||
+        !protocol::is_job_name(path.stem().string()))
+      continue;
+    if (!listens(socket)) names.push_back(path.stem().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+/// Of those that could be meant, or all.
+std::string advice(const std::optional<std::string>& name) {
+  std::string text;
+  for (const std::string& left : left_jobs()) {
+    if (name && left != *name && !left.starts_with(*name + ".")) continue;
+    text += "; the bellows-run of " + left +
+            " has died: if its ranks still run, bellows-run --reattach " + left +
+            " takes them over";
+  }
+  return text;
+}
+
 Job find_named(const std::string& name, const std::vector<Job>& jobs) {
   std::vector<Job> of_slurm_job;
   for (const Job& job : jobs) {
@@ -50,7 +79,7 @@ Job find_named(const std::string& name, const std::vector<Job>& jobs) {
   if (of_slurm_job.size() == 1) return of_slurm_job[0];
   if (of_slurm_job.empty()) {
     throw NoJob("no bellows-run of yours runs job " + name + " on " + host_name() + " (" +
-                none_but(jobs) + "); looked in " + protocol::control_folder());
+                none_but(jobs) + "); looked in " + protocol::control_folder() + advice(name));
   }
   throw ManyJobs("job " + name + " has several launchers: choose one with --job (" +
                  listed(of_slurm_job) + ")");
@@ -86,7 +115,7 @@ Job find_job(const std::optional<std::string>& name) {
   if (slurm != nullptr && *slurm != '\0') return find_named(slurm, jobs);
   if (jobs.empty()) {
     throw NoJob("no bellows-run of yours was started on " + host_name() + "; looked in " +
-                protocol::control_folder());
+                protocol::control_folder() + advice(std::nullopt));
   }
   if (jobs.size() > 1)
     throw ManyJobs("there are several jobs: choose one with --job (" + listed(jobs) + ")");

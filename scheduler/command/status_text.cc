@@ -78,6 +78,39 @@ std::string local_time(const json::object& object) {
   return text.data();
 }
 
+std::optional<std::int64_t> whole(const json::object& object, const char* name) {
+  const json::value* value = find(object, name);
+  return value != nullptr && value->is_int64() ? std::optional(value->get_int64()) : std::nullopt;
+}
+
+const json::object* hints_in(const json::object& head) {
+  const json::value* hints = find(head, "hints");
+  return hints != nullptr ? hints->if_object() : nullptr;
+}
+
+// What the training says of its size, if anything.
+std::string hints_text(const json::object& head) {
+  const json::object* hints = hints_in(head);
+  if (hints == nullptr) return "";
+  const auto size = [&](const char* nodes, const char* ranks) {
+    return shown(*hints, nodes) + (whole(*hints, nodes) == 1 ? " node (" : " nodes (") +
+           shown(*hints, ranks) + (whole(*hints, ranks) == 1 ? " rank)" : " ranks)");
+  };
+  const auto percent = [](double part) {
+    return (part < 0 ? "-" : "+") + real(std::abs(100 * part), 0) + "%";
+  };
+  std::string text = "does best with " + size("best_nodes", "best_ranks") + "; " +
+                     size("economic_nodes", "economic_ranks") +
+                     (whole(*hints, "economic_nodes") == 1 ? " pays" : " pay") + "; predicted: ";
+  const auto goodput = number(*hints, "goodput");
+  text += (goodput ? real(*goodput, *goodput < 100 ? 1 : 0) : kUnknown) + " samples/s";
+  if (const auto more = number(*hints, "gain_of_more"))
+    text += ", " + percent(*more) + " with a node more";
+  if (const auto less = number(*hints, "loss_of_less"))
+    text += ", " + percent(-*less) + " with one less";
+  return text + '\n';
+}
+
 struct Column {
   const char* title;
   bool right;  // aligned, as numbers are
@@ -131,12 +164,26 @@ std::string summary(const json::object& head, std::size_t ranks) {
 
 }  // namespace
 
+std::string best_size(const std::optional<std::int64_t>& best,
+                      const std::optional<std::int64_t>& economic) {
+  if (!best) return kUnknown;
+  std::string text = std::to_string(*best);
+  if (economic && economic != best) text += " (" + std::to_string(*economic) + " pay)";
+  return text;
+}
+
 std::string jobs_text(const protocol::Message& jobs) {
   const json::object& head = jobs.head;
   const auto count = [](const json::object& job, const char* name) {
     const json::value* value = find(job, name);
     return value != nullptr && value->is_array() ? std::to_string(value->get_array().size())
                                                  : std::string(kUnknown);
+  };
+  const auto best_of = [](const json::object& job) {
+    const json::object* hints = hints_in(job);
+    return hints != nullptr
+               ? best_size(whole(*hints, "best_nodes"), whole(*hints, "economic_nodes"))
+               : std::string(kUnknown);
   };
   const std::vector<Row> rows = rows_of(head, "jobs", [&](const json::object& job) {
     const json::value* manual = find(job, "manual");
@@ -150,6 +197,7 @@ std::string jobs_text(const protocol::Message& jobs) {
                shown(job, "ranks"),
                shown(job, "training_step"),
                real(number(job, "samples_per_second").value_or(0), 1),
+               best_of(job),
                owner ? "manual" : shown(head, "policy")};
   });
   const std::vector<Row> events = rows_of(head, "events", [](const json::object& event) {
@@ -164,6 +212,7 @@ std::string jobs_text(const protocol::Message& jobs) {
                             {"RANKS", true},
                             {"STEP", true},
                             {"SAMPLES/S", true},
+                            {"BEST", false},
                             {"SIZE BY", false}},
                            rows);
   if (!events.empty()) {
@@ -186,7 +235,7 @@ std::string status_text(const protocol::Message& status) {
     return Row{local_time(event), shown(event, "kind"), duration(event, "seconds"),
                shown(event, "text")};
   });
-  std::string text = summary(head, ranks.size());
+  std::string text = summary(head, ranks.size()) + hints_text(head);
   if (!ranks.empty()) {
     text += '\n' + table({{"RANK", true},
                           {"MEMBER", true},

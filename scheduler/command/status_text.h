@@ -2,6 +2,8 @@
 // What bellows prints for people.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -12,6 +14,10 @@ namespace bellows::scheduler {
 
 /// The answer to "status" as tables. A member that is absent, or of another type, is shown as "-".
 std::string status_text(const protocol::Message& status);
+
+/// "4", or "4 (2 pay)": nodes with which a job would do best, and those that pay, by its own word.
+std::string best_size(const std::optional<std::int64_t>& best,
+                      const std::optional<std::int64_t>& economic);
 
 /// bellowsd's answer to "jobs", in the same way.
 std::string jobs_text(const protocol::Message& jobs);

@@ -57,7 +57,9 @@ Daemon::Daemon(asio::io_context& io, DaemonSettings settings, Cluster& cluster,
       acceptor_(listen(io, settings_)),
       timer_(io),
       accept_timer_(io),
-      metrics_timer_(io) {
+      metrics_(
+          io, [this] { return metrics_text(); },
+          [](const std::string& failed) { spdlog::warn("{}", failed); }) {
   open_events(settings_.event_file);
   open_metrics();
   accept();
@@ -80,7 +82,7 @@ void Daemon::configure(DaemonSettings settings) {
   } catch (const std::runtime_error& failed) {
     spdlog::error("{}; events go on where they went", failed.what());
   }
-  await_metrics();
+  keep_metrics();
   look_soon();
 }
 

@@ -29,7 +29,7 @@
 
 #include "protocol/channel.h"
 #include "protocol/credential.h"
-#include "protocol/metrics_server.h"
+#include "protocol/metrics_output.h"
 #include "scheduler/cluster/cluster.h"
 #include "scheduler/daemon/daemon_events.h"
 #include "scheduler/daemon/daemon_metrics.h"
@@ -115,8 +115,7 @@ class Daemon {
 
   // daemon_watch.cc: what others can see of it.
   void open_metrics();
-  void write_metrics();
-  void await_metrics();
+  void keep_metrics();
   std::string metrics_text() const;
   void open_events(const std::string& path);
   void count_decision(JobId job, const Decision& decision);
@@ -139,9 +138,7 @@ class Daemon {
   DaemonCounts counts_;
   std::vector<NodeView> nodes_;  // as last seen
   std::size_t pending_ = 0;
-  std::unique_ptr<protocol::MetricsServer> metrics_server_;
-  boost::asio::steady_timer metrics_timer_;
-  bool metrics_failed_ = false;  // and was said so
+  protocol::MetricsOutput metrics_;
   bool looking_ = false;
   std::optional<Clock::time_point> next_look_;
   Clock::time_point last_look_;

@@ -69,6 +69,15 @@ void add_jobs(MetricsText& text, const std::vector<ElasticJob>& jobs) {
       [](const ElasticJob& job) { return job.work_left; });
   add("bellowsd_job_efficiency_ratio", Type::gauge, "Speed per rank over the best one seen.",
       [](const ElasticJob& job) { return job.live ? job.live->efficiency : std::nullopt; });
+  using Number = std::optional<double>;
+  add("bellowsd_job_best_nodes", Type::gauge, "Nodes with which it does best, by its own word.",
+      [](const ElasticJob& job) { return job.hints ? Number(job.hints->best_nodes) : Number(); });
+  add("bellowsd_job_economic_nodes", Type::gauge, "Nodes that pay, by its own word.",
+      [](const ElasticJob& job) {
+        return job.hints ? Number(job.hints->economic_nodes) : Number();
+      });
+  add("bellowsd_job_goodput_samples_per_second", Type::gauge, "Its speed, as it predicts it.",
+      [](const ElasticJob& job) { return job.hints ? Number(job.hints->goodput) : Number(); });
 }
 
 }  // namespace

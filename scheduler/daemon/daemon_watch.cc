@@ -4,48 +4,26 @@
 
 #include <boost/json.hpp>
 #include <ctime>
-#include <utility>
 
 #include "config.h"
-#include "protocol/metrics_text.h"
 #include "scheduler/daemon/daemon.h"
 
 namespace bellows::scheduler {
 namespace json = boost::json;
 
-namespace {
-constexpr auto kMetricsPause = std::chrono::seconds(5);
-}
-
 void Daemon::open_metrics() {
   if (settings_.metrics) {
-    try {
-      metrics_server_ = std::make_unique<protocol::MetricsServer>(
-          io_, *settings_.metrics, [this] { return metrics_text(); });
-    } catch (const std::runtime_error& failed) {
-      throw std::runtime_error(std::string("metrics: ") + failed.what());
-    }
-    spdlog::info("metrics at {}", metrics_server_->url());
+    spdlog::info("metrics at {}", metrics_.listen(*settings_.metrics, "metrics"));
   }
-  await_metrics();
+  keep_metrics();
 }
 
-void Daemon::write_metrics() {
-  if (settings_.metrics_file.empty()) return;
+void Daemon::keep_metrics() {
   try {
-    protocol::write_metrics_file(settings_.metrics_file, metrics_text());
-    metrics_failed_ = false;
+    metrics_.keep(settings_.metrics_file, "metrics-file");
   } catch (const std::runtime_error& failed) {
-    if (!std::exchange(metrics_failed_, true)) spdlog::warn("metrics-file: {}", failed.what());
+    spdlog::warn("{}", failed.what());
   }
-}
-
-void Daemon::await_metrics() {
-  write_metrics();
-  metrics_timer_.expires_after(kMetricsPause);
-  metrics_timer_.async_wait([this](const boost::system::error_code& aborted) {
-    if (!aborted) await_metrics();
-  });
 }
 
 std::string Daemon::metrics_text() const {
@@ -96,7 +74,7 @@ void Daemon::watch_look(const Look& seen, double decision_seconds) {
 
 void Daemon::end() {
   event_file_.write("end");
-  write_metrics();
+  metrics_.write();
 }
 
 }  // namespace bellows::scheduler

@@ -43,6 +43,10 @@ void take_common(LiveJob& job, const json::object& object) {
   job.least = whole(object, "min");
   job.most = whole(object, "max");
   job.samples_per_second = real(object, "samples_per_second");
+  const json::value* hints = object.if_contains("hints");
+  if (hints == nullptr || !hints->is_object()) return;
+  job.best_nodes = whole(hints->get_object(), "best_nodes");
+  job.economic_nodes = whole(hints->get_object(), "economic_nodes");
 }
 
 // Those that the training reports beside its speed.
@@ -104,6 +108,8 @@ json::object to_json(const LiveJob& job) {
   add("efficiency", job.efficiency);
   add("batch", job.batch);
   add("learning_rate", job.learning_rate);
+  add("best_nodes", job.best_nodes);
+  add("economic_nodes", job.economic_nodes);
   if (!job.event_kind.empty()) {
     object["event"] = {
         {"time", job.event_time.value_or(0)}, {"kind", job.event_kind}, {"text", job.event_text}};

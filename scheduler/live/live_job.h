@@ -17,7 +17,8 @@ struct LiveJob {
   std::string problem;  // why it is one of these, "" for none
   std::optional<std::int64_t> nodes, ranks, least, most, epoch, step, batch;
   std::optional<double> samples_per_second, efficiency, learning_rate;
-  std::optional<double> event_time;  // of the last event, Unix time
+  std::optional<std::int64_t> best_nodes, economic_nodes;  // as the training says of itself
+  std::optional<double> event_time;                        // of the last event, Unix time
   std::string event_kind, event_text;
 
   /// The number of the Slurm job: "4711" for "4711.80"; the name where there is none.

@@ -13,21 +13,35 @@
 namespace bellows::scheduler {
 namespace {
 
-enum Field { kJob, kNodes, kRanks, kState, kStep, kSpeed, kEfficiency, kBatch, kRate, kEvent };
+enum Field {
+  kJob,
+  kNodes,
+  kRanks,
+  kState,
+  kStep,
+  kSpeed,
+  kEfficiency,
+  kBatch,
+  kRate,
+  kBest,
+  kEvent
+};
 struct Column {
   Field field;
   const char* title;
   bool right;
 };
 constexpr std::array kColumns = {
-    Column{kJob, "JOB", false},       Column{kNodes, "NODES", true},
-    Column{kRanks, "RANKS", true},    Column{kState, "STATE", false},
-    Column{kStep, "STEP", true},      Column{kSpeed, "SAMPLES/S", true},
-    Column{kEfficiency, "EFF", true}, Column{kBatch, "BATCH", true},
-    Column{kRate, "LR", true},        Column{kEvent, "LAST EVENT", false},
+    Column{kJob, "JOB", false},          Column{kNodes, "NODES", true},
+    Column{kRanks, "RANKS", true},       Column{kState, "STATE", false},
+    Column{kStep, "STEP", true},         Column{kSpeed, "SAMPLES/S", true},
+    Column{kEfficiency, "EFF", true},    Column{kBatch, "BATCH", true},
+    Column{kRate, "LR", true},           Column{kBest, "BEST", false},
+    Column{kEvent, "LAST EVENT", false},
 };
 // The first goes first.
-constexpr std::array kDropped = {kRate, kBatch, kEfficiency, kEvent, kNodes, kStep, kSpeed, kState};
+constexpr std::array kDropped = {kBest,  kRate, kBatch, kEfficiency, kEvent,
+                                 kNodes, kStep, kSpeed, kState};
 constexpr std::size_t kLeastEvent = 16;
 constexpr std::size_t kGap = 2;
 constexpr const char* kUnknown = "-";
@@ -90,6 +104,8 @@ std::string cell(const LiveJob& job, Field field, double now) {
       return whole(job.batch);
     case kRate:
       return job.learning_rate ? format("%.3g", *job.learning_rate) : kUnknown;
+    case kBest:
+      return best_size(job.best_nodes, job.economic_nodes);
     case kEvent:
       if (!job.problem.empty() && (job.state != "ended" || job.event_kind.empty())) {
         return printable(job.problem);
@@ -153,7 +169,9 @@ std::vector<std::string> live_text(const LiveRound& round, const TextSize& size)
   }
   std::vector<std::size_t> widths, shown;
   for (std::size_t c = 0; c < kColumns.size(); ++c) {
-    shown.push_back(c);
+    const bool hints = std::ranges::any_of(
+        round.jobs, [](const LiveJob& job) { return job.best_nodes.has_value(); });
+    if (kColumns[c].field != kBest || hints) shown.push_back(c);
     widths.push_back(0);
     for (const Row& row : rows) widths[c] = std::max(widths[c], width(row[c]));
   }

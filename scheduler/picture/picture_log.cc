@@ -2,6 +2,7 @@
 #include "scheduler/picture/picture_log.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/json.hpp>
 #include <cmath>
 #include <set>
@@ -16,7 +17,7 @@ namespace {
 
 // A change of nodes may come so long after the decision that it follows.
 constexpr double kDecisionHolds = 120;
-constexpr std::size_t kMostComplaints = 5;  // for each file
+constexpr std::array kOwnKinds = {"begin", "cluster", "nodes", "decision", "alive"};
 
 std::string text(const json::object& event, const char* name) {
   return json::value_to<std::string>(event.at(name));
@@ -62,10 +63,13 @@ class Reader {
       at(time);
     }
     ++lines_;
+    // bellows-run's events have an end as well, and none of these.
+    if (std::ranges::count(kOwnKinds, kind) > 0) ++known_;
   }
 
   bool backwards() const { return backwards_; }
-  bool any() const { return lines_ > 0; }
+  /// Events of kinds that only bellowsd has, so far.
+  std::size_t known() const { return known_; }
 
   Picture finish() {
     close_all(now_, true);
@@ -129,25 +133,32 @@ class Reader {
 
   Picture picture_;
   double now_ = 0;
-  std::size_t lines_ = 0;
+  std::size_t lines_ = 0, known_ = 0;
   bool backwards_ = false;
   std::set<std::string> nodes_;
   std::map<JobId, std::map<std::string, PictureBar>> held_;
   std::map<JobId, Decided> decided_;
 };
 
+[[noreturn]] void fail(const std::string& who) {
+  throw std::runtime_error(who + " no event of bellowsd's (event-file in bellowsd.conf)");
+}
+
 void read_file(const std::string& path, Reader& reader,
                const std::function<void(const std::string&)>& complain) {
-  std::size_t damaged = 0;
+  const std::size_t before = reader.known();
+  bool any = false;
   protocol::read_json_lines(
-      path, [&](const json::object& line) { reader.take(line); },
+      path,
+      [&](const json::object& line) {
+        any = true;
+        reader.take(line);
+      },
       [&](const std::string& note) {
-        if (++damaged <= kMostComplaints) complain(note);
+        any = true;
+        complain(note);
       });
-  if (damaged > kMostComplaints) {
-    complain(path + ": " + std::to_string(damaged - kMostComplaints) +
-             " more lines are damaged, and left out");
-  }
+  if (any && reader.known() == before) fail(path + " has");
 }
 
 }  // namespace
@@ -156,10 +167,7 @@ Picture read_picture(const std::vector<std::string>& files,
                      const std::function<void(const std::string&)>& complain) {
   Reader reader;
   for (const std::string& path : files) read_file(path, reader, complain);
-  if (!reader.any()) {
-    throw std::runtime_error(files[0] + (files.size() > 1 ? " and the others have" : " has") +
-                             " no event of bellowsd's (event-file in bellowsd.conf)");
-  }
+  if (reader.known() == 0) fail(files[0] + (files.size() > 1 ? " and the others have" : " has"));
   if (reader.backwards()) {
     complain("times go backwards: the clock was set, or the files are not in their order");
   }

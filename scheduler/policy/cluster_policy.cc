@@ -5,6 +5,8 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "scheduler/policy/worth.h"
+
 namespace bellows::scheduler {
 namespace {
 
@@ -76,15 +78,22 @@ class Economic : public Turbo {
 
   // A little less is enough to keep a node: speeds are measured, and never twice the same.
   bool keeps(const Candidate& one) const override {
+    const ElasticJob& job = *one.job;
+    const auto said = pays(job.hints, job.speeds, one.nodes, one.unit, settings_.least_gain, 0.8);
+    if (said) return *said;
     return one.model->gain(one.nodes, one.unit) >= 0.8 * settings_.least_gain;
   }
 
  protected:
-  // One unit at a time, and the next when this size has been measured.
+  // One unit at a time, and the next when this size has been measured; at once to the size that the
+  // job says pays.
   bool worthwhile(const Candidate& one) const override {
-    const auto held = static_cast<int>(one.job->held.size());
-    return one.nodes == held && one.job->speeds.contains(held) && settled(*one.job) &&
-           one.model->gain(one.nodes, one.unit) >= settings_.least_gain;
+    const ElasticJob& job = *one.job;
+    const auto held = static_cast<int>(job.held.size());
+    if (!job.speeds.contains(held) || !settled(job)) return false;
+    const auto said = pays(job.hints, job.speeds, one.nodes, one.unit, settings_.least_gain);
+    if (said) return *said;
+    return one.nodes == held && one.model->gain(one.nodes, one.unit) >= settings_.least_gain;
   }
 
  private:

@@ -23,7 +23,7 @@ struct Candidate {
 class ClusterPolicy {
  public:
   virtual ~ClusterPolicy() = default;
-  /// The candidate that gets the next unit; none: the rest stays idle.
+  /// The candidate that gets the next unit, of those who gain from it; none: the rest stays idle.
   virtual std::optional<std::size_t> next(std::span<const Candidate> candidates) const = 0;
   /// Whether a node may go from one job to another. If not, jobs keep what they have, as long as
   /// keeps() says so.
@@ -38,6 +38,7 @@ class ClusterPolicy {
 /// "turbo": idle nodes go to those who gain most, relative to what they have.
 /// "economic": as turbo, to those for whom a node brings at least `gain` of the mean of its others;
 ///   who has nodes that bring less gives them back.
+/// Where a job says at what size it does best, and what pays, that counts: worth.h.
 /// `arguments`: "K=V,K=V"; economic knows gain (0.5) and settle (30 s, how long a size must have
 /// lasted). Throws std::invalid_argument naming what is wrong.
 std::unique_ptr<ClusterPolicy> make_cluster_policy(const std::string& name,

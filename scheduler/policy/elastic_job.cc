@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "protocol/size_hints_json.h"
+
 namespace bellows::scheduler {
 namespace json = boost::json;
 using protocol::Message;
@@ -158,6 +160,7 @@ Message report_of(const ElasticJob& job) {
   head["ranks"] = job.ranks;
   head["training_step"] = job.step;
   if (job.live) head["live"] = to_json(*job.live);
+  if (job.hints) head["hints"] = protocol::to_json(*job.hints);
   return report;
 }
 
@@ -197,6 +200,7 @@ ElasticJob job_of(const Message& report) {
   job.ranks = static_cast<int>(number_in(report, "ranks", 0, INT32_MAX));
   job.step = number_in(report, "training_step", 0, INT64_MAX);
   if (report.head.contains("live")) job.live = live_from(report.object("live"));
+  job.hints = protocol::size_hints_in(report.head);
   return job;
 }
 

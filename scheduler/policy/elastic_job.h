@@ -53,7 +53,8 @@ struct ElasticJob {
   double samples_per_second = 0;
   int ranks = 0;
   std::int64_t step = 0;
-  std::optional<LiveView> live;  // of a broker that tells it
+  std::optional<LiveView> live;    // of a broker that tells it
+  std::optional<SizeHints> hints;  // what the training says of its size, if anything
 
   /// A change is under way: it is left alone until that is done.
   bool busy() const { return !going.empty() || coming > 0; }

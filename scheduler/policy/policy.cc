@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "scheduler/cluster/node_list.h"
+#include "scheduler/policy/worth.h"
 
 namespace bellows::scheduler {
 namespace {
@@ -79,6 +80,15 @@ IdleNodes idle_nodes(const Outlook& seen, const std::string& partition,
     }
   }
   return idle;
+}
+
+std::vector<std::string> to_give_back(const Outlook& outlook, int count) {
+  std::vector<std::string> nodes;
+  for (const std::string& node : outlook.held) {
+    if (static_cast<int>(nodes.size()) == count) break;
+    if (!outlook.fixed.contains(node)) nodes.push_back(node);
+  }
+  return nodes;
 }
 
 std::string count_text(std::size_t count, const char* what) {
@@ -263,12 +273,13 @@ Decision yield_to_pending(const Outlook& outlook) {
   return {};
 }
 
-Decision turbo(const Outlook& outlook) {
+Decision turbo(const Outlook& outlook, const std::map<int, Speed>& speeds) {
   Decision decision = yield_to_pending(outlook);
   if (!decision.nothing()) return decision;
   const int now = static_cast<int>(outlook.held.size());
   const Unclaimed free = unclaimed(outlook);
-  const int target = allowed_size(outlook.bounds, now + static_cast<int>(free.count));
+  const int target = gaining_size(outlook.hints, speeds, outlook.bounds, now,
+                                  allowed_size(outlook.bounds, now + static_cast<int>(free.count)));
   if (target <= now) return {};
   decision.grow = target - now;
   decision.companion = free.place;
@@ -292,14 +303,21 @@ Decision economic(const Outlook& outlook, const EconomicSettings& settings,
     const double gained =
         gain(below->first, below->second.samples_per_second, size, here->second.samples_per_second);
     if (gained < settings.least_gain && below->first >= outlook.bounds.least) {
-      for (const std::string& node : outlook.held) {
-        if (static_cast<int>(decision.give_back.size()) == size - below->first) break;
-        if (!outlook.fixed.contains(node)) decision.give_back.push_back(node);
-      }
+      decision.give_back = to_give_back(outlook, size - below->first);
       decision.why = "the newest nodes bring " + std::to_string(static_cast<int>(gained * 100)) +
                      "% of what the others do";
       return decision;
     }
+  }
+  const bool says = outlook.hints && settings.least_gain == kEconomicGain;
+  const int predicted = says ? allowed_size(outlook.bounds, outlook.hints->economic_nodes) : size;
+  if (says && predicted < size && here == speeds.begin()) {  // no smaller size was measured
+    decision.give_back = to_give_back(outlook, size - predicted);
+    decision.why = "the job predicts that " +
+                   count_text(static_cast<std::size_t>(predicted), "node") +
+                   (predicted == 1 ? " pays" : " pay") + ", and no more";
+    if (static_cast<int>(decision.give_back.size()) == size - predicted) return decision;
+    decision = {};
   }
   const int next = allowed_size(outlook.bounds, size + outlook.bounds.step);
   const Unclaimed free = unclaimed(outlook);
@@ -310,9 +328,19 @@ Decision economic(const Outlook& outlook, const EconomicSettings& settings,
           settings.least_gain) {
     return {};
   }
-  decision.grow = next - size;
+  std::map<int, Speed> recent = speeds;
+  std::erase_if(recent, [&](const auto& entry) {
+    return entry.first != size && now - entry.second.measured >= settings.retry;
+  });
+  if (!pays(outlook.hints, recent, size, next - size, settings.least_gain)
+           .value_or(gains(outlook.hints, recent, size, next - size))) {
+    return {};
+  }
+  const int reach = allowed_size(outlook.bounds, size + static_cast<int>(free.count));
+  decision.grow = std::max(next, std::min(predicted, reach)) - size;
   decision.companion = free.place;
   decision.why = "the nodes pay so far";
+  if (predicted > size) decision.why += ", and the job predicts that more do";
   return decision;
 }
 

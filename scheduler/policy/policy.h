@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "protocol/elastic_values.h"
+#include "protocol/size_hints.h"
 #include "scheduler/cluster/cluster.h"
 
 namespace bellows::scheduler {
@@ -31,11 +32,12 @@ struct IdleNodes {
 /// One elastic job and its surroundings.
 struct Outlook {
   Bounds bounds;
-  std::vector<std::string> held;  // its nodes, in the order in which they would be given back
-  std::set<std::string> fixed;    // those of them that it must keep
-  std::vector<IdleNodes> idle;    // into which it could grow now: its own partition's, then others
-  std::vector<JobView> pending;   // jobs of others that wait for nodes only
-  std::vector<NodeView> nodes;    // all
+  std::vector<std::string> held;   // its nodes, in the order in which they would be given back
+  std::set<std::string> fixed;     // those of them that it must keep
+  std::vector<IdleNodes> idle;     // into which it could grow now: its own partition's, then others
+  std::vector<JobView> pending;    // jobs of others that wait for nodes only
+  std::vector<NodeView> nodes;     // all
+  std::optional<SizeHints> hints;  // what the job says of its size, if anything
 };
 
 /// Looks at a whole cluster with the eyes of one job. `own`: its allocations, the base first;
@@ -67,26 +69,28 @@ struct Decision {
 /// that let the first of them start. Nothing when no job can be helped.
 Decision yield_to_pending(const Outlook& outlook);
 
-/// As large as the bounds and the idle nodes allow, but for those idle nodes with which a pending
-/// job will start; nodes are given back as soon as a pending job could start with them.
-Decision turbo(const Outlook& outlook);
-
 /// How fast the job was with so many nodes.
 struct Speed {
   double samples_per_second = 0;
   Time measured;
 };
 
+/// As large as the bounds and the idle nodes allow, but for those idle nodes with which a pending
+/// job will start, and no larger than the job gains from (worth.h); nodes are given back as soon as
+/// a pending job could start with them. `speeds`: by number of nodes, as last measured.
+Decision turbo(const Outlook& outlook, const std::map<int, Speed>& speeds = {});
+
 struct EconomicSettings {
   /// Of a node that was added, relative to the mean of the others, below which it is not worth it:
   /// (s(n+k) - s(n)) / k over s(n) / n.
-  double least_gain = 0.5;
+  double least_gain = kEconomicGain;
   std::chrono::seconds settle{30};   // how long a size must have lasted to be measured
   std::chrono::seconds retry{1800};  // after which a size that did not pay is tried again
 };
 
-/// As turbo, but only while the newest growth pays. `since`: when the present size was reached;
-/// `speeds`: by number of nodes, as last measured.
+/// As turbo, but only while the newest growth pays. A job with hints goes to the size that they
+/// say pays, at once, and back to it, as long as no speeds that were measured say otherwise.
+/// `since`: when the present size was reached; `speeds`: by number of nodes, as last measured.
 Decision economic(const Outlook& outlook, const EconomicSettings& settings,
                   const std::map<int, Speed>& speeds, Time since, Time now);
 

@@ -6,6 +6,8 @@
 #include <set>
 #include <utility>
 
+#include "scheduler/policy/worth.h"
+
 namespace bellows::scheduler {
 namespace {
 
@@ -35,6 +37,7 @@ class Sharing {
     for (const JobView& job : around_.pending) claim(job);
     if (!policy_.redistributes()) keep_rest();
     give_out();
+    if (policy_.redistributes()) keep_rest();  // what nobody gains from stays where it is
     return decisions();
   }
 
@@ -298,6 +301,11 @@ class Sharing {
     return best;
   }
 
+  bool would_gain(std::size_t job) const {
+    const ElasticJob& one = around_.jobs[job];
+    return gains(one.hints, one.speeds, shares_[job].nodes, unit_of(job));
+  }
+
   void give_out() {
     std::vector<std::size_t> jobs;
     for (std::size_t j = 0; j < shares_.size(); ++j) {
@@ -305,7 +313,7 @@ class Sharing {
     }
     while (true) {
       std::vector<Candidate> candidates;
-      std::erase_if(jobs, [&](std::size_t j) { return unit_of(j) == 0; });
+      std::erase_if(jobs, [&](std::size_t j) { return unit_of(j) == 0 || !would_gain(j); });
       for (const std::size_t j : jobs) candidates.push_back(candidate(j));
       if (candidates.empty()) return;
       const std::optional<std::size_t> next = policy_.next(candidates);

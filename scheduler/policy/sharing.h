@@ -4,8 +4,8 @@
 //
 // Whatever the policy: each job keeps `least` nodes and those that it must keep; jobs in the queue
 // come next, if nodes that elastic jobs can spare let them start; the rest is given out one unit
-// (the job's step) after another, and the policy says to whom. Jobs that are busy with a change, or
-// whose size is their owner's affair, are left alone.
+// (the job's step) after another, and the policy says to whom, of those who gain from it (worth.h).
+// Jobs that are busy with a change, or whose size is their owner's affair, are left alone.
 #pragma once
 
 #include <map>

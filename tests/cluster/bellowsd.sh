@@ -99,6 +99,26 @@ test_a_dry_run_changes_nothing() {
   finish_jobs "$one"
   end_daemon -TERM
 }
+_says_best() { [[ $(on ctl env BELLOWSD_CONFIG=$CONFIGURATION bellows jobs --json) == *"\"best_nodes\":$1"* ]]; }
+test_a_job_gets_no_node_beyond_the_size_that_it_says_is_best() {
+  local one two
+  daemon "policy = fair" "dry-run = true"
+  STEPS="$STEPS --best 1" elastic n1
+  one=$JOB
+  wait_until 30 _says_best 1
+  elastic n2
+  two=$JOB
+  wait_until 20 _knows "$two"
+  on ctl sed -i s/true/false/ site/bellowsd.conf
+  end_daemon -HUP
+  await "$two" 3
+  expect_equal "$(nodes_of "$one")" n1
+  expect_exit 0 jobs_known
+  expect_matches "$OUT" "$one .* 1-4 +1 +1 +[0-9]+ +[0-9.]+ +1 +fair"
+  finish_jobs "$one" "$two"
+  end_daemon -TERM
+}
+
 test_a_job_that_stands_alone_follows_the_cluster_by_itself() {
   # A daemon that changes nothing; of the jobs that it looks after, none would grow.
   daemon "policy = fair" "dry-run = true"

@@ -48,6 +48,7 @@ constexpr const char* kUsage = R"(usage: elastic_steps [--option VALUE]…
   --while FILE   ... as long as FILE exists, and no time after that: a test ends the job soon
   --end FILE     end, before all steps are done, after one in which rank 0 has found FILE
   --speed N      samples/s to report, of all ranks together (0)
+  --best N       nodes to report as the best size and as those that pay (0: none)
   --record FILE  append a line of JSON for each share, commit and adopted state
 )";
 
@@ -58,6 +59,7 @@ struct Options {
   std::int64_t buckets = 2;
   std::int64_t work = 0;
   std::int64_t speed = 0;
+  std::int64_t best = 0;
   std::string while_there;  // how long steps take has no part in their result
   std::string end_when;
   std::string record;
@@ -125,6 +127,7 @@ class Program {
   bool step(ElasticWorld& world);
   int control(const ElasticWorld& world) const;
   void finish(ElasticWorld& world);
+  std::optional<bellows::SizeHints> hints() const;
 
   Options options_;
   Record record_;
@@ -231,6 +234,12 @@ void Program::finish(ElasticWorld& elastic) {
   }
 }
 
+std::optional<bellows::SizeHints> Program::hints() const {
+  if (options_.best == 0) return std::nullopt;
+  const auto nodes = static_cast<int>(options_.best);
+  return bellows::SizeHints{nodes, nodes, nodes, nodes, 1000, 0.25, -0.125};
+}
+
 void Program::run() {
   ElasticWorld::Settings settings;
   settings.save = [this](int file) { bellows::steps::save(state_, file); };
@@ -247,7 +256,8 @@ void Program::run() {
         world.report({.step = state_.step,
                       .samples_per_second = static_cast<double>(options_.speed),
                       .batch = options_.batch,
-                      .learning_rate = 0.125});
+                      .learning_rate = 0.125,
+                      .hints = hints()});
       } else {
         finish(world);
         done = true;
@@ -294,6 +304,8 @@ Options parse(int argc, char** argv) {
       options.work = number(argv[i], value, 0);
     } else if (name == "--speed") {
       options.speed = number(argv[i], value, 0);
+    } else if (name == "--best") {
+      options.best = number(argv[i], value, 0);
     } else if (name == "--while") {
       options.while_there = value;
     } else if (name == "--end") {

@@ -127,6 +127,10 @@ test_new_ranks_start_where_they_are_wanted() {
   begin 1-4 -n 2 --local-nodes 2
   local node
   node=$(hostname)-1
+  expect_exit 1 ctl resize +1 --on "$(hostname)-2"
+  expect_contains "$ERR" "the job has no node $(hostname)-2: it runs on this machine alone, as $(hostname)-0, $node"
+  expect_exit 0 ctl status
+  expect_lacks "$OUT" "$(hostname)-2"
   expect_exit 0 ctl resize +2 --on "$node"
   expect_matches "$(ctl status)" "$node +3"
   expect_exit 0 ctl leave --nodes "$node"

@@ -73,6 +73,24 @@ test_a_reader_that_goes_away_ends_top() {
   expect_contains "$ERR" "no bellows-run of yours"
 }
 
+_hints_are() { [[ $(ctl status --json | python3 -c 'import json, sys
+print(json.load(sys.stdin).get("hints", {}).get("best_nodes"))') == "$1" ]]; }
+test_what_a_program_says_of_its_size_is_shown() {
+  STEPS=(--bytes 100000 --best 2)
+  begin 1-3 -n 2 --metrics-file job.prom
+  wait_until 20 _hints_are 2
+  expect_exit 0 ctl status
+  expect_contains "$OUT" $'\ndoes best with 2 nodes (2 ranks); 2 nodes (2 ranks) pay; predicted: 1000 samples/s, +25% with a node more, +12% with one less\n'
+  expect_exit 0 ctl top --once
+  expect_matches "$OUT" 'LR +BEST +LAST EVENT'
+  wait_until 20 _best_is 2
+  # Of a new world it is said anew.
+  expect_exit 0 ctl resize +1
+  wait_until 20 _hints_are 2
+  finish
+}
+_best_is() { [[ $(metric job.prom 'bellows_best_nodes{by="goodput"}') == "$1" ]]; }
+
 _metrics_are() {
   [[ $(metric "$1" bellows_ranks 'bellows_world_changes_total{kind="join"}' \
     'bellows_world_changes_total{kind="leave"}' 'bellows_world_changes_total{kind="repair"}' \

@@ -101,7 +101,14 @@ test_what_is_no_log_is_named() {
   echo '{"number":1}' >other
   expect_exit 3 bellows picture other
   expect_contains "$ERR" "other has no event of bellowsd's"
+  bellows-run --elastic 1-2 -n 1 --events run.jsonl elastic_steps --steps 3 </dev/null >out
+  expect_exit 3 bellows picture run.jsonl
+  expect_contains "$ERR" "run.jsonl has no event of bellowsd's"
+  head -c 100000 /dev/urandom >noise
   example
+  expect_exit 3 bellows picture events.jsonl noise
+  expect_contains "$ERR" "noise has no event of bellowsd's"
+  ((${#ERR} < 2000)) || fail "${#ERR} bytes of complaints"
   expect_exit 3 bellows picture events.jsonl -o /nowhere/page.html
   expect_contains "$ERR" "/nowhere/page.html: No such file"
   expect_exit 3 env PATH=/nowhere "$BUILD/bin/bellows" picture events.jsonl

@@ -170,6 +170,22 @@ test_a_join_in_hand_is_done_or_dropped() {
   done
 }
 
+test_a_status_without_a_launcher_names_the_way_out() {
+  job 1-4 -n 2
+  local first=$LAUNCHER
+  lose_launcher
+  expect_exit 3 ctl status
+  expect_contains "$ERR" "the bellows-run of local-$first has died: if its ranks still run, bellows-run --reattach local-$first takes them over"
+  expect_exit 3 ctl --job="local-$first" status
+  expect_contains "$ERR" "bellows-run --reattach local-$first takes them over"
+  expect_exit 3 ctl --job=local-1 status
+  expect_lacks "$ERR" "--reattach"
+  reattach
+  wait_until 40 _steady
+  expect_exit 0 ctl status
+  expect_result
+}
+
 test_a_node_on_its_way_is_received() {
   job 1-4 -n 2 --local-nodes 3
   ctl resize +1 --on "$(hostname)-2" --wait=0

@@ -3,6 +3,7 @@
 # Signals to bellows-run, and how ranks are ended.
 export TIME_LIMIT=120
 . "$ROOT/tests/lib/launcher.sh"
+export BELLOWS_CONTROL_DIR=$PWD/control
 
 # Ranks that say which signal they got.
 # shellcheck disable=SC2016 # for the ranks' shell
@@ -14,7 +15,7 @@ listeners() {
 test_signals_reach_every_rank() {
   listeners -n 2 --local-nodes 2
   local signal
-  for signal in USR1 USR2 HUP INT; do
+  for signal in USR1 USR2 INT; do
     kill -"$signal" "$LAUNCHER"
     started "got $signal" 2
   done
@@ -22,6 +23,52 @@ test_signals_reach_every_rank() {
   expect_end 3
   expect_equal "$(grep -c 'got TERM' out)" 2
   expect_clean
+}
+
+test_a_hangup_ends_a_job_as_sigterm_does() {
+  listeners -n 2 --local-nodes 2
+  kill -HUP "$LAUNCHER"
+  expect_end 3
+  expect_equal "$(grep -c 'got TERM' out)" 2
+  expect_lacks "$OUT" 'got HUP'
+  expect_clean
+}
+
+test_a_terminal_that_is_closed_ends_a_job_of_mpi() {
+  expect_exit 0 timeout -k 1 60 python3 - <<'END'
+import os, pty, signal, sys, time
+pid, terminal = pty.fork()
+if pid == 0:
+    os.execvp("bellows-run", ["bellows-run", "--elastic", "1-2", "-n", "2", "elastic_steps", "--bytes", "1000",
+                              "--steps", "100000000", "--work", "5"])
+socket = f"{os.environ['BELLOWS_CONTROL_DIR']}/local-{pid}.sock"
+while os.system(f"bellows --job=local-{pid} status 2>/dev/null | grep -q ': steady, epoch'"):
+    time.sleep(0.1)
+os.close(terminal)
+_, status = os.waitpid(pid, 0)
+sys.exit(0 if os.waitstatus_to_exitcode(status) != 0 else "it ended as if nothing had happened")
+END
+}
+
+test_a_job_under_nohup_outlives_a_hangup() {
+  # shellcheck disable=SC2016 # for the new shell
+  timeout -k 1 40 bash -c 'trap "" HUP; echo $$ >launcher.pid; exec bellows-run -n 2 sh -c "echo up; sleep 3; echo over"' \
+    >out 2>err </dev/null &
+  STARTED=$!
+  started up 2
+  LAUNCHER=$(<launcher.pid)
+  kill -HUP "$LAUNCHER"
+  expect_end 0
+  expect_equal "$(grep -c over out)" 2
+}
+
+test_a_rank_that_gets_a_hangup_ends_though_it_uses_mpi() {
+  start --elastic 1-2 -n 2 elastic_steps --bytes 1000 --steps 100000000 --work 5 --end "$PWD/end"
+  wait_until 20 bash -c "bellows --job=local-$LAUNCHER status | grep -q ': steady, epoch 1, 2 ranks'"
+  kill -HUP "$(ranks | head -n 1)"
+  wait_until 20 bash -c "bellows --job=local-$LAUNCHER status | grep -q ': steady, epoch 2, 1 rank '"
+  touch end
+  expect_end 0
 }
 
 test_an_interrupt_ends_a_program_that_does_not_catch_it() {

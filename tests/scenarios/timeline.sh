@@ -39,6 +39,14 @@ test_each_rank_has_a_track_with_all_that_it_does() {
     '      ends.append(end)'
 }
 
+test_a_full_one_is_told_of_once() {
+  data
+  expect_exit 0 train_mlp 2 --passes 40 --evaluate-every 0 --timeline t.json --timeline-mb 0.1
+  expect_equal "$(grep -c '^bellows: timeline t.json: has reached its 0.1 MB' <<<"$ERR")" 1
+  expect_exit 0 train_mlp 2 --passes 1 --timeline all.json
+  expect_equal "$ERR" ''
+}
+
 test_changes_of_the_world_are_on_it() {
   start_training 3 --model mlp --batch 50 --passes 100000 --checkpoint-dir c --timeline t.json
   kill_ranks 1

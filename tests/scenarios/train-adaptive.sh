@@ -139,6 +139,32 @@ assert first["batch"] > 24 and first["step"] == last["step"] + 1, (last, first)
 END
 }
 
+# hint FIELD: of what the training says of its size.
+hint() { control status --json | python3 -c "import json, sys
+print(json.load(sys.stdin).get('hints', {}).get('$1'))"; }
+_says() { [[ $(hint goodput) != None ]]; }
+test_a_training_says_of_which_size_it_would_be_once_it_has_seen_two() {
+  start_training 1 "${MODEL[@]}" "${ENDLESS[@]}"
+  more_steps 200
+  expect_equal "$(hint goodput)" None
+  expect_exit 0 control resize 2
+  changed join
+  wait_until 60 _says
+  expect_matches "$(hint best_nodes)" '^[1-6]$'
+  expect_equal "$(hint best_ranks)" "$(($(hint best_nodes) * 2))"
+  expect_matches "$(hint gain_of_more)" '^-?[0-9.e-]+$'
+  expect_equal "$(hint loss_of_less)" None # one node is the least
+  # Who comes later knows it too, and a new size is told of when it has been seen.
+  expect_exit 0 control resize 3
+  changed join 2
+  kill_ranks 0
+  changed repair
+  wait_until 60 _says
+  stop_training
+  expect_contains "$OUT" 'repair: 2 ranks'
+  expect_lacks "$(bellows-ckpt show "$(last_checkpoint c)")" adaptation/profile
+}
+
 test_a_policy_of_the_users_sets_batch_and_rate_and_asks_for_ranks() {
   start_training 1 "${MODEL[@]}" "${ENDLESS[@]}" --policy "$BUILD/tests/resize_policy.so" --decide-every 2
   changed join
@@ -149,7 +175,8 @@ test_a_policy_of_the_users_sets_batch_and_rate_and_asks_for_ranks() {
   expect_contains "$OUT" 'batch 10 -> 30'
   expect_contains "$OUT" '30 -> 30'
   expect_contains "$OUT" '3 ranks, 5 samples at once, 2 passes'
-  expect_contains "$ERR" 'the policy has failed, nothing is changed: step four is unlucky'
+  expect_contains "$ERR" "--policy $BUILD/tests/resize_policy.so has failed, nothing is changed: step four is unlucky"
+  expect_contains "$ERR" 'has failed, nothing is changed: it threw what is no std::exception'
   expect_equal "$(grep '"event":"step"' m.jsonl | tail -n 3 | grep -c '"lr":2E-3,')" 3
 }
 

@@ -95,6 +95,7 @@ test_help_is_grouped_and_printed_once() {
   for group in 'What to train' 'How to train' 'When to stop' 'Checkpoints' 'Machine and output'; do
     expect_equal "$(grep -c "^$group" <<<"$OUT")" 1
   done
+  expect_contains "$(tr -s ' \n' ' ' <<<"$OUT")" '--steps arg progress in steps of --batch: updates, unless the batch is another one'
 }
 
 test_the_command_line_wins_over_a_config_file() {
@@ -118,7 +119,33 @@ test_text_that_is_no_file_is_refused() {
 
 test_metrics_that_cannot_be_written_are_reported_once() {
   data
-  expect_exit 0 train 2 --model mlp --data fashion-mnist:mnist --steps 3 --log-every 1 \
-    --metrics /dev/full
-  once '^bellows-train: --metrics /dev/full: No space left on device'
+  # A limit on the size of files stands for the full disk.
+  expect_exit 0 bellows-run -n 2 bash -c 'ulimit -f 2; exec bellows-train --threads 1 --model mlp \
+    --data fashion-mnist:mnist --steps 30 --log-every 1 --metrics m.jsonl'
+  once '^bellows-train: --metrics m.jsonl: .*; events are missing there'
+}
+
+test_metrics_that_are_no_file_are_refused_at_once() {
+  data
+  mkfifo pipe
+  for file in pipe /dev/full; do
+    expect_exit 2 timeout -k 1 60 bellows-run -n 2 bellows-train --threads 1 --model mlp \
+      --data fashion-mnist:mnist --steps 3 --metrics "$file"
+    once "^bellows-train: --metrics $file: is not a file"
+  done
+}
+
+test_an_empty_value_is_named() {
+  for option in metrics checkpoint-dir timeline policy checkpoint-every; do
+    expect_exit 2 train 2 --model mlp --data fashion-mnist "--$option" ''
+    once "^bellows-train: --$option: its value is empty"
+  done
+}
+
+test_a_batch_that_is_larger_than_the_data_is_told_once() {
+  data
+  expect_exit 0 train 2 --model mlp --data fashion-mnist:mnist --batch 5000 --steps 3
+  once '^bellows-train: the batch of 5000 is larger than the data: each step takes all 600 samples'
+  expect_exit 0 train 2 --model mlp --data fashion-mnist:mnist --batch 600 --steps 3
+  expect_equal "$ERR" ''
 }

@@ -96,6 +96,18 @@ test_other_options_are_named_unless_accepted() {
   expect_exit 0 train_mlp 2 --steps 4 --checkpoint-dir c --seed 9 --resume none
 }
 
+# What differs since another option does is not listed.
+test_options_that_nobody_gave_are_not_listed_as_changed() {
+  data
+  expect_exit 0 train_mlp 2 --steps 2 --checkpoint-dir c
+  expect_exit 2 train_mlp 2 --steps 4 --checkpoint-dir c --optimizer adam --lr-schedule step
+  expect_contains "$ERR" 'made with other options: --lr-schedule was constant and is step, --optimizer was sgd and is adam; use'
+  expect_exit 2 train_mlp 2 --steps 4 --checkpoint-dir c --optimizer adam --lr 0.002 --beta1 0.8
+  expect_contains "$ERR" 'other options: --lr was 0.05 and is 0.002, --optimizer was sgd and is adam; use'
+  expect_exit 2 train_mlp 2 --steps 4 --checkpoint-dir c --logical-ranks 4
+  expect_contains "$ERR" 'other options: --logical-ranks was (none) and is 4; use'
+}
+
 test_resuming_a_finished_run_gives_its_result_again() {
   data
   expect_exit 0 train_mlp 2 --passes 1 --checkpoint-dir c

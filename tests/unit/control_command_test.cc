@@ -235,6 +235,35 @@ TEST(ControlStatusText, MembersThatAreMissingOrStrangeAreLeftOut) {
   }
 }
 
+TEST(ControlStatusText, TellsWhatTheTrainingSaysOfItsSize) {
+  Message status("status");
+  status.head["hints"] = json::parse(R"({"best_nodes":4,"best_ranks":8,"economic_nodes":1,
+    "economic_ranks":2,"goodput":812.4,"gain_of_more":0.125,"loss_of_less":0.3})");
+  EXPECT_THAT(scheduler::status_text(status),
+              HasSubstr("\ndoes best with 4 nodes (8 ranks); 1 node (2 ranks) pays; predicted: 812 "
+                        "samples/s, +12% with a node more, -30% with one less\n"));
+  status.head["hints"].as_object().erase("gain_of_more");
+  status.head["hints"].as_object()["loss_of_less"] = -0.05;
+  EXPECT_THAT(scheduler::status_text(status), HasSubstr(": 812 samples/s, +5% with one less\n"));
+  for (const char* strange : {"null", "{}", "[[],3,{}]", "\"x\"", "-1e300", "1e300", "true"}) {
+    for (const auto& member : json::object(status.head["hints"].as_object())) {
+      Message other = status;
+      other.head["hints"].as_object()[member.key()] = json::parse(strange);
+      EXPECT_THAT(scheduler::status_text(other), HasSubstr("predicted"));
+    }
+  }
+}
+
+TEST(ControlStatusText, ShowsTheBestSizeOfEachJobOfBellowsd) {
+  Message jobs("jobs");
+  jobs.head["jobs"] = json::parse(R"([{"job":1,"hints":{"best_nodes":4,"economic_nodes":2}},
+    {"job":2,"hints":{"best_nodes":3,"economic_nodes":3}},{"job":3}])");
+  const std::string text = scheduler::jobs_text(jobs);
+  EXPECT_THAT(text, HasSubstr("0.0  4 (2 pay)"));
+  EXPECT_THAT(text, HasSubstr("0.0  3 "));
+  EXPECT_THAT(text, HasSubstr("0.0  - "));
+}
+
 TEST_F(ControlTest, GrantedIsZeroAndRefusedIsOne) {
   const Launcher launcher("1", [](const Message& request, const Reply& reply) {
     if (request.head.contains("delta")) {

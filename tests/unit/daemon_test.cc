@@ -4,6 +4,7 @@
 
 #include <sstream>
 
+#include "protocol/size_hints_json.h"
 #include "tests/unit/daemon_fixture.h"
 
 namespace bellows::test {
@@ -402,12 +403,33 @@ TEST(Report, SurvivesTheWay) {
   one.ranks = 8;
   one.step = 77;
   one.live = LiveView{"steady", 3, 64, 0.125, 0.75, 1e9, "join", "world 3"};
+  one.hints = SizeHints{4, 8, 2, 4, 123.5, 0.25, -0.125};
   const ElasticJob again = job_of(report_of(one));
   EXPECT_EQ(report_of(again).head, report_of(one).head);
   EXPECT_EQ(again.places, one.places);
   EXPECT_EQ(again.held, one.held);
   EXPECT_EQ(again.going, one.going);
   EXPECT_EQ(again.live, one.live);
+  EXPECT_EQ(again.hints, one.hints);
+}
+
+TEST(Report, NeedsNoHints) {
+  ElasticJob one;
+  one.id = 7;
+  one.held = {"n1"};
+  EXPECT_EQ(job_of(report_of(one)).hints, std::nullopt);
+  one.hints = SizeHints{4, 8, 2, 4, 123.5, std::nullopt, std::nullopt};
+  EXPECT_EQ(job_of(report_of(one)).hints, one.hints);
+  Message bad = report_of(one);
+  for (const auto& member : protocol::to_json(*one.hints)) {
+    bad = report_of(one);
+    bad.head["hints"].as_object()[member.key()] = -1;
+    EXPECT_THROW(job_of(bad), protocol::ProtocolError) << member.key();
+    bad.head["hints"].as_object().erase(member.key());
+    EXPECT_THROW(job_of(bad), protocol::ProtocolError) << member.key();
+  }
+  bad.head["hints"] = "many";
+  EXPECT_THROW(job_of(bad), protocol::ProtocolError);
 }
 
 // Brokers of an older version do not tell it.

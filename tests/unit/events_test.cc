@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -58,7 +59,10 @@ TEST(JobEvent, IsRefusedWhenSomethingIsWrongWithIt) {
 class EventsTest : public ControlTest {
  protected:
   std::string file(const std::string& name = "events.jsonl") const { return folder() + "/" + name; }
-  void append(const std::string& bytes) const { std::ofstream(file(), std::ios::app) << bytes; }
+  void append(const std::string& bytes) const { append(bytes, file()); }
+  static void append(const std::string& bytes, const std::string& file) {
+    std::ofstream(file, std::ios::app) << bytes;
+  }
   /// The nodes of the file's events.
   std::vector<std::string> read() {
     std::vector<std::string> nodes;
@@ -145,6 +149,20 @@ TEST_F(EventsTest, AreShownFromAFile) {
   EXPECT_EQ(out_.str(), "");
   EXPECT_EQ(bellows({"events", "--file", file("none")}), 3);
   EXPECT_THAT(err_.str(), HasSubstr(file("none") + ": No such file"));
+}
+
+TEST_F(EventsTest, OfAFileThatIsNoLogAreComplainedOfAFewTimes) {
+  EventLog log;
+  log.write_to(file());
+  log.add(join_of("n3"));
+  for (int i = 0; i < 1000; ++i) append("nonsense\n");
+  EXPECT_EQ(bellows({"events", "--file", file()}), 0);
+  EXPECT_EQ(std::ranges::count(err_.str(), '\n'), 6);
+  EXPECT_THAT(err_.str(), HasSubstr("line 6 is damaged"));
+  EXPECT_THAT(err_.str(), HasSubstr(file() + ": 995 more lines are damaged, and left out"));
+  for (int i = 0; i < 2; ++i) append("nonsense\n", file("other"));
+  EXPECT_EQ(bellows({"events", "--file", file("other")}), 3);
+  EXPECT_THAT(err_.str(), HasSubstr("other has no event of a job"));
 }
 
 TEST_F(EventsTest, OfARunningJobAreAskedForUntilThereAreNoMore) {

@@ -169,6 +169,23 @@ TEST(LiveText, IsATableForPeople) {
                   "11           2      3  changing     7        5.0    -      8      -  -"));
 }
 
+TEST(LiveText, HasTheBestSizeWhereAJobSaysIt) {
+  Message status = status_of("4711.80", 3);
+  status.head["hints"] = json::object{{"best_nodes", 4}, {"economic_nodes", 2}};
+  json::object entry = daemon_jobs().head["jobs"].as_array()[0].as_object();
+  entry["hints"] = json::object{{"best_nodes", 3}, {"economic_nodes", 3}};
+  LiveRound round = example();
+  round.jobs.push_back(scheduler::live_job_from_status(status.head));
+  round.jobs.push_back(scheduler::live_job_from_daemon(entry));
+  const auto lines = live_text(round, {});
+  EXPECT_THAT(lines[1], HasSubstr("LR  BEST       LAST EVENT"));
+  EXPECT_THAT(lines[2], HasSubstr("0.125  -          join"));
+  EXPECT_THAT(lines[4], HasSubstr("0.125  4 (2 pay)  join"));
+  EXPECT_THAT(lines[5], HasSubstr("-  3          -"));
+  EXPECT_EQ(to_json(round.jobs[2]).at("best_nodes"), 4);
+  EXPECT_THAT(live_text(round, {90, 24})[1], testing::Not(HasSubstr("BEST")));
+}
+
 TEST(LiveText, FitsAnyTerminal) {
   LiveRound round = example();
   round.notes = {"bellowsd: ärgerlich\x1b[2J, and more that is too long for any narrow terminal"};

@@ -268,6 +268,8 @@ protocol::Message status() {
   status.head = boost::json::parse(R"({"type":"status","job":"4711.80","epoch":3,"state":"steady",
     "min":1,"max":8,"step":120,"samples_per_second":812.25,"batch":64,"learning_rate":0.125,
     "efficiency":0.75,"samples_left":1e6,
+    "hints":{"best_nodes":4,"best_ranks":8,"economic_nodes":2,"economic_ranks":4,"goodput":800.5,
+      "gain_of_more":0.25,"loss_of_less":0.5},
     "ranks":[{"state":"running"},{"state":"leaving"},{"state":"joining"}],
     "nodes":[{"name":"n1"},{"name":"n2"}]})")
                     .as_object();
@@ -281,9 +283,12 @@ TEST(RunMetrics, TellTheWorldItsProgressAndWhatHasHappened) {
   counts.add({.kind = "granted", .nodes = {"n1", "n2"}, .seconds = 2, .text = ""});
   const std::string text = elastic::run_metrics(status(), counts);
   for (const char* line :
-       {"bellows_ranks{job_id=\"4711.80\"} 2", "bellows_ranks_joining{job_id=\"4711.80\"} 1",
-        "bellows_ranks_leaving{job_id=\"4711.80\"} 1", "bellows_nodes{job_id=\"4711.80\"} 2",
-        "bellows_world_epoch{job_id=\"4711.80\"} 3", "bellows_step_total{job_id=\"4711.80\"} 120",
+       {"bellows_ranks{job_id=\"4711.80\"} 2",
+        "bellows_ranks_joining{job_id=\"4711.80\"} 1",
+        "bellows_ranks_leaving{job_id=\"4711.80\"} 1",
+        "bellows_nodes{job_id=\"4711.80\"} 2",
+        "bellows_world_epoch{job_id=\"4711.80\"} 3",
+        "bellows_step_total{job_id=\"4711.80\"} 120",
         "bellows_job_state{job_id=\"4711.80\",state=\"steady\"} 1",
         "bellows_job_state{job_id=\"4711.80\",state=\"ending\"} 0",
         "bellows_samples_per_second{job_id=\"4711.80\"} 812.25",
@@ -291,6 +296,13 @@ TEST(RunMetrics, TellTheWorldItsProgressAndWhatHasHappened) {
         "bellows_batch_samples{job_id=\"4711.80\"} 64",
         "bellows_learning_rate{job_id=\"4711.80\"} 0.125",
         "bellows_efficiency_ratio{job_id=\"4711.80\"} 0.75",
+        "bellows_best_nodes{job_id=\"4711.80\",by=\"goodput\"} 4",
+        "bellows_best_nodes{job_id=\"4711.80\",by=\"cost\"} 2",
+        "bellows_best_ranks{job_id=\"4711.80\",by=\"goodput\"} 8",
+        "bellows_best_ranks{job_id=\"4711.80\",by=\"cost\"} 4",
+        "bellows_goodput_samples_per_second{job_id=\"4711.80\"} 800.5",
+        "bellows_goodput_change_ratio{job_id=\"4711.80\",nodes=\"+1\"} 0.25",
+        "bellows_goodput_change_ratio{job_id=\"4711.80\",nodes=\"-1\"} -0.5",
         "bellows_world_changes_total{job_id=\"4711.80\",kind=\"join\"} 2",
         "bellows_world_changes_total{job_id=\"4711.80\",kind=\"repair\"} 0",
         "bellows_world_change_seconds_total{job_id=\"4711.80\",kind=\"join\"} 0.75",
@@ -303,11 +315,11 @@ TEST(RunMetrics, TellTheWorldItsProgressAndWhatHasHappened) {
 
 TEST(RunMetrics, LeaveOutWhatIsNotKnown) {
   protocol::Message little = status();
-  for (const char* name : {"batch", "learning_rate", "efficiency", "samples_left"}) {
+  for (const char* name : {"batch", "learning_rate", "efficiency", "samples_left", "hints"}) {
     little.head.erase(name);
   }
   const std::string text = elastic::run_metrics(little, {});
-  for (const char* name : {"batch", "learning", "efficiency", "samples_left"}) {
+  for (const char* name : {"batch", "learning", "efficiency", "samples_left", "best", "goodput"}) {
     EXPECT_THAT(text, Not(HasSubstr(name)));
   }
 }
@@ -321,6 +333,7 @@ TEST(DaemonMetrics, TellTheClusterItsJobsAndTheDecisions) {
   job.held = {"n1", "n2"};
   job.step = 12;
   job.live.emplace().efficiency = 0.5;
+  job.hints = SizeHints{4, 8, 2, 4, 100, 0.25, 0.5};
   view.jobs = {job};
   view.nodes.resize(3);
   view.nodes[0].state = view.nodes[1].state = scheduler::NodeState::allocated;
@@ -335,6 +348,9 @@ TEST(DaemonMetrics, TellTheClusterItsJobsAndTheDecisions) {
         "bellowsd_jobs 1", "bellowsd_job_nodes{job_id=\"7\",partition=\"main\"} 2",
         "bellowsd_job_step_total{job_id=\"7\",partition=\"main\"} 12",
         "bellowsd_job_efficiency_ratio{job_id=\"7\",partition=\"main\"} 0.5",
+        "bellowsd_job_best_nodes{job_id=\"7\",partition=\"main\"} 4",
+        "bellowsd_job_economic_nodes{job_id=\"7\",partition=\"main\"} 2",
+        "bellowsd_job_goodput_samples_per_second{job_id=\"7\",partition=\"main\"} 100",
         "bellowsd_decisions_total{kind=\"grow\"} 2",
         "bellowsd_decision_nodes_total{kind=\"grow\"} 3",
         "bellowsd_answers_total{outcome=\"refused\"} 1",

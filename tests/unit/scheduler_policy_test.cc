@@ -179,13 +179,38 @@ TEST_F(Policy, DoesNotYieldToItsOwnCompanions) {
   EXPECT_FALSE(turbo(look({brick})).nothing());
 }
 
+TEST_F(Policy, GrowsNoFurtherThanTheJobGains) {
+  JobView base = running(1, {"n1"});
+  std::vector<NodeView> nodes = {node("n1", NodeState::allocated)};
+  for (const char* name : {"n2", "n3", "n4", "n5"}) nodes.push_back(node(name, NodeState::idle));
+  Outlook seen = outlook(bounds, {base}, {"n1"}, {}, {base}, nodes);
+  EXPECT_EQ(turbo(seen).grow, 4);
+  seen.hints.emplace().best_nodes = 3;
+  EXPECT_EQ(turbo(seen).grow, 2);
+  EXPECT_EQ(turbo(seen, {{1, {100, {}}}, {2, {90, {}}}}).grow, 0);  // as was measured
+  seen.hints->best_nodes = 1;
+  EXPECT_TRUE(turbo(seen).nothing());
+  EXPECT_EQ(turbo(seen, {{1, {100, {}}}, {2, {150, {}}}}).grow, 1);
+  seen.bounds.step = 2;
+  seen.hints->best_nodes = 4;
+  EXPECT_EQ(turbo(seen).grow, 2);
+}
+
 class Economic : public Policy {
  protected:
   Decision decide(const std::map<int, double>& speeds, seconds lasted = seconds(60)) {
     std::map<int, Speed> measured;
     for (const auto& [nodes, speed] : speeds) measured[nodes] = {speed, now - age};
-    return economic(look(jobs, NodeState::idle), {}, measured, now - lasted, now);
+    Outlook seen = look(jobs, NodeState::idle);
+    seen.hints = hints;
+    return economic(seen, settings, measured, now - lasted, now);
   }
+  void say(int best, int pay) {
+    hints.emplace().best_nodes = best;
+    hints->economic_nodes = pay;
+  }
+  std::optional<SizeHints> hints;
+  EconomicSettings settings;
   std::vector<JobView> jobs;
   Time now = Time(seconds(1'000'000));
   seconds age{0};
@@ -203,6 +228,30 @@ TEST_F(Economic, GivesBackWhatDoesNotPay) {
 }
 
 TEST_F(Economic, DoesNotTryAgainTooSoon) {
+  EXPECT_TRUE(decide({{3, 300}, {4, 310}}).nothing());
+  age = seconds(3600);
+  EXPECT_EQ(decide({{3, 300}, {4, 310}}).grow, 1);
+}
+
+TEST_F(Economic, GoesToTheSizeThatTheJobSaysPays) {
+  say(8, 3);
+  EXPECT_TRUE(decide({{3, 300}}).nothing());
+  say(8, 4);
+  EXPECT_EQ(decide({{3, 300}}).grow, 1);
+  EXPECT_TRUE(decide({}).nothing());  // not before it has settled
+  say(8, 2);
+  EXPECT_THAT(decide({{3, 300}}).give_back, ElementsAre("n3"));
+  EXPECT_THAT(decide({{3, 300}}).why, HasSubstr("predicts that 2 nodes pay"));
+  settings.least_gain = 0.4;  // of which it says nothing
+  EXPECT_EQ(decide({{3, 300}}).grow, 1);
+}
+
+TEST_F(Economic, BelievesWhatWasMeasuredFirst) {
+  say(8, 2);
+  EXPECT_TRUE(decide({{2, 200}, {3, 280}}).nothing());
+  EXPECT_EQ(decide({{2, 200}, {3, 280}, {4, 360}}).grow, 1);
+  say(8, 4);
+  EXPECT_THAT(decide({{2, 200}, {3, 220}}).give_back, ElementsAre("n3"));
   EXPECT_TRUE(decide({{3, 300}, {4, 310}}).nothing());
   age = seconds(3600);
   EXPECT_EQ(decide({{3, 300}, {4, 310}}).grow, 1);

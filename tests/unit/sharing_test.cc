@@ -340,6 +340,90 @@ TEST(EconomicSharing, GivesBackWhatDoesNotPay) {
   EXPECT_EQ(site.decide("economic", "gain=0.05").at(1).grow, 1);
 }
 
+// ---- what jobs say of their size
+// ------------------------------------------------------------------
+
+SizeHints says(int best, int economic) {
+  SizeHints hints;
+  hints.best_nodes = best;
+  hints.economic_nodes = economic;
+  return hints;
+}
+
+TEST(Hints, OfTheBestSizeEndGrowth) {
+  for (const char* policy : {"turbo", "fair", "afs"}) {
+    Site site(6);
+    site.job(1, 1, 1, {1, 6, 1}).hints = says(3, 2);
+    site.around.jobs[0].work_left = 1000;
+    EXPECT_EQ(site.decide(policy).at(1).grow, 2) << policy;
+    site.around.jobs[0].hints = says(1, 1);
+    EXPECT_THAT(site.decide(policy), IsEmpty()) << policy;
+    site.around.jobs[0].hints.reset();
+    EXPECT_EQ(site.decide(policy).at(1).grow, 5) << policy;
+  }
+}
+
+TEST(Hints, GiveSpareNodesToThoseWhoGain) {
+  for (const char* policy : {"turbo", "fair", "afs"}) {
+    Site site(8);
+    site.job(1, 1, 1, {1, 8, 1}).hints = says(2, 2);
+    site.job(2, 2, 1, {1, 8, 1});
+    const auto decisions = site.decide(policy);
+    EXPECT_EQ(decisions.at(1).grow, 1) << policy;
+    EXPECT_EQ(decisions.at(2).grow, 5) << policy;
+  }
+}
+
+TEST(Hints, TakeNothingThatNobodyElseWants) {
+  for (const char* policy : {"turbo", "fair", "afs"}) {
+    Site site(4);
+    site.job(1, 1, 4, {1, 4, 1}).hints = says(2, 2);
+    EXPECT_THAT(site.decide(policy), IsEmpty()) << policy;
+  }
+  Site site(6);
+  site.job(1, 1, 4, {1, 6, 1}).hints = says(2, 2);
+  site.job(2, 5, 2, {1, 6, 1});
+  EXPECT_THAT(site.decide("turbo"), IsEmpty());
+  EXPECT_THAT(site.decide("fair").at(1).give_back, ElementsAre("n4", "n3"));
+}
+
+TEST(Hints, GiveWayToWhatWasMeasured) {
+  Site site(4);
+  ElasticJob& job = site.job(1, 1, 2, {1, 3, 1});
+  job.hints = says(2, 2);
+  job.speeds = speeds({{2, 200}, {3, 280}});
+  EXPECT_EQ(site.decide("turbo").at(1).grow, 1);
+  EXPECT_EQ(site.decide("economic").at(1).grow, 1);
+  job.hints = says(4, 4);
+  job.speeds = speeds({{2, 200}, {3, 190}});
+  EXPECT_THAT(site.decide("turbo"), IsEmpty());
+  EXPECT_THAT(site.decide("economic"), IsEmpty());
+}
+
+TEST(Hints, LeadEconomicJobsToTheSizeThatPays) {
+  Site site(8);
+  ElasticJob& job = site.job(1, 1, 2, {1, 8, 1});
+  job.speeds = speeds({{2, 200}});
+  job.hints = says(7, 5);
+  EXPECT_EQ(site.decide("economic").at(1).grow, 3);              // at once
+  EXPECT_EQ(site.decide("economic", "gain=0.6").at(1).grow, 1);  // of which they say nothing
+  job.hints = says(7, 2);
+  EXPECT_THAT(site.decide("economic"), IsEmpty());
+  job.hints = says(7, 1);
+  EXPECT_THAT(site.decide("economic").at(1).give_back, ElementsAre("n2"));
+  job.speeds = speeds({{1, 100}, {2, 190}});
+  EXPECT_THAT(site.decide("economic"), IsEmpty());
+}
+
+TEST(Hints, AreHeldWithinTheBounds) {
+  Site site(8);
+  site.job(1, 1, 2, {2, 6, 2}).hints = says(5, 5);
+  EXPECT_EQ(site.decide("turbo").at(1).grow, 2);  // 4 is a size, 5 is none
+  site.around.jobs[0].hints = says(1, 1);
+  site.around.jobs[0].speeds = speeds({{2, 200}});
+  EXPECT_THAT(site.decide("economic"), IsEmpty());
+}
+
 TEST(ClusterPolicies, AreNamed) {
   EXPECT_THROW(make_cluster_policy("fairest"), std::invalid_argument);
   EXPECT_THROW(make_cluster_policy("fair", "gain=1"), std::invalid_argument);
@@ -380,6 +464,7 @@ TEST(Sharing, KeepsItsPromisesOnClustersDrawnByChance) {
       job.manual = up_to(9) == 0;
       if (up_to(9) == 0) job.coming = up_to(3);
       if (up_to(1) == 0) job.speeds = speeds({{1, 100}, {count + 1, 100.0 + up_to(300)}});
+      if (up_to(2) == 0) job.hints = says(1 + up_to(12), 1 + up_to(6));
       if (up_to(1) == 0) job.work_left = 1000.0 * up_to(1000);
       next += count + up_to(2);
     }

@@ -6,6 +6,7 @@ $(call unit_test,trainer_schedule_test,tests/unit/trainer_schedule_test.cc,train
 $(call unit_test,trainer_batch_rule_test,tests/unit/trainer_batch_rule_test.cc,trainer,$(TRAINER_PLAIN_LIBS))
 $(call unit_test,trainer_noise_test,tests/unit/trainer_noise_test.cc,trainer,$(TRAINER_PLAIN_LIBS))
 $(call unit_test,trainer_goodput_test,tests/unit/trainer_goodput_test.cc,trainer,$(TRAINER_PLAIN_LIBS))
+$(call unit_test,trainer_hints_test,tests/unit/trainer_hints_test.cc,trainer,$(TRAINER_PLAIN_LIBS))
 $(call unit_test,trainer_policy_test,tests/unit/trainer_policy_test.cc,trainer,$(TRAINER_PLAIN_LIBS))
 $(call unit_test,trainer_shares_test,tests/unit/trainer_shares_test.cc,trainer,$(TRAINER_PLAIN_LIBS))
 $(call unit_test,trainer_usage_test,tests/unit/trainer_usage_test.cc,trainer,$(TRAINER_PLAIN_LIBS))

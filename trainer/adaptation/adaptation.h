@@ -32,7 +32,7 @@ struct Adaptation {
   // has it, since another run may have more memory.
   std::int64_t fits = 0;
   GroupAverages noise{};
-  Profile profile;  // empty unless options.adapts()
+  Profile profile;  // in a checkpoint only with options.adapts(): the same run has the same bits
   bool operator==(const Adaptation&) const = default;
 };
 
