@@ -152,10 +152,10 @@ TEST_F(HintsOfTraining, OfAnAdaptiveBatchNeedItsNoise) {
   see(2, 4, 64);
   now.batch = 256;
   EXPECT_FALSE(hints(2, 4));
-  now.noise = {1, 0, 1, kEnoughEstimates, 0, 0};  // a batch of 64 is as good as any
+  now.noise.front() = {1, 0, 1, kEnoughEstimates, 0, 0};  // a batch of 64 is as good as any
   const auto quiet = hints(2, 4);
   ASSERT_TRUE(quiet);
-  now.noise.variance = 1000;
+  now.noise.front().variance = 1000;
   const auto noisy = hints(2, 4);
   ASSERT_TRUE(noisy);
   EXPECT_GT(noisy->best_nodes, quiet->best_nodes);

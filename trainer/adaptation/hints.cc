@@ -107,11 +107,11 @@ std::optional<SizeHints> hints_of(const Options& options, const Adaptation& now,
                                   const Standpoint& at) {
   const std::vector<StepTimes> times = now.profile.times();
   if (times.empty()) return std::nullopt;
-  const bool noise = now.noise.estimates >= kEnoughEstimates;
+  const bool noise = now.noise.front().estimates >= kEnoughEstimates;
   if (options.batch_rule == "adaptive" && options.policy.empty() && !noise) return std::nullopt;
   Goodput goodput{fit_throughput(times), 0, 0, options.batch};
   if (noise) {
-    const std::span<const NoiseAverages> groups(&now.noise, 1);
+    const std::span<const NoiseAverages> groups(now.noise);
     goodput.square = mean_gradient_square(groups);
     goodput.variance = gradient_variance(groups);
   }
