@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// prediction_fit: fits the throughput model to the lines of standard input that begin with "seen", and
-// predicts those that begin with "unseen": NODES RANKS MICRO_BATCH ACCUMULATE_SECONDS OPTIMIZE_SECONDS.
-// Prints for each line the predicted seconds of a step's last pass.
+// prediction_fit: fits the throughput model to the lines of standard input that begin with "seen",
+// and predicts those that begin with "unseen": NODES RANKS MICRO_BATCH ACCUMULATE_SECONDS
+// OPTIMIZE_SECONDS. Prints for each line the predicted seconds of a step's last pass.
 #include <cstdio>
 #include <iostream>
 #include <string>

@@ -56,7 +56,7 @@ test_ten_lines_make_the_example_elastic() {
   cd "$ROOT/docs"
   local changes shown
   changes=$(diff -wU0 <(grep -v '^//' examples/mnist.cc) <(grep -v '^//' examples/mnist_elastic.cc) |
-    grep '^[-+]' | grep -v '^[-+][-+]')
+    grep '^[-+]' | grep -v '^[-+][-+]') || true
   # shellcheck disable=SC2016 # Markdown's
   shown=$(sed -n '/^```diff/,/^```/p' library.md | sed '1d;$d')
   expect_equal "$shown" "$changes"
@@ -253,5 +253,5 @@ test_it_builds_from_an_installed_tree() {
   LIMIT=170 expect_exit 0 mpicxx -std=c++20 -O1 -o mnist_elastic mnist_elastic.cc $(pkg-config --cflags --libs bellows)
   images
   expect_exit 0 ./moved/bin/bellows-run -n 2 ./mnist_elastic images --steps 20
-  expect_matches "$OUT" '^result: accuracy='
+  expect_matches "$OUT" 'result: accuracy='
 }
