@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """AdaptDL's own estimator of gradient noise, over the steps that bellows-train has made.
 
-AdaptDL is taken from the package index, into the build folder: it is not a part of Bellows."""
+AdaptDL is no part of Bellows: its package is to be put into a folder before."""
 import gzip
 import glob
 import importlib.util
 import os
-import subprocess
 import sys
 import types
 import zipfile
@@ -16,12 +15,8 @@ import torch
 
 
 def estimator(folder):
-    """The module with AdaptDL's estimator; None where it cannot be had."""
+    """The module with AdaptDL's estimator, from the package in `folder`; None where there is none."""
     wheels = glob.glob(os.path.join(folder, "adaptdl-*.whl"))
-    if not wheels:
-        subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", folder, "adaptdl"],
-                       check=False, timeout=120, stderr=subprocess.DEVNULL)
-        wheels = glob.glob(os.path.join(folder, "adaptdl-*.whl"))
     if not wheels:
         return None
     zipfile.ZipFile(wheels[0]).extractall(folder)
@@ -54,11 +49,10 @@ class Passes:
     require_backward_grad_sync = True
 
 
-def averages(module, network, steps, micro_batch, optimizer_name, lr, data, forget_at):
+def averages(module, net, steps, micro_batch, optimizer_name, lr, data, forget_at):
     """After each of `steps` (lists of samples): AdaptDL's averages |G|^2 and tr(C)/B0, and the noise
-    scale in samples that they make. They begin anew after `forget_at` steps."""
+    scale in samples that they make. `net` is trained. They begin anew after `forget_at` steps."""
     table, pixels, labels = data
-    net = torch.jit.load(network).double()
     passes = Passes()
     if optimizer_name == "adam":
         optimizer, kind = torch.optim.Adam(net.parameters(), lr=lr), module.AdamGradientNoiseScale
@@ -76,6 +70,9 @@ def averages(module, network, steps, micro_batch, optimizer_name, lr, data, forg
             passes.require_backward_grad_sync = first + micro_batch >= batch
             loss = torch.nn.functional.cross_entropy(net(table[pixels[part].long()]), labels[part])
             loss.backward()
+        # AdaptDL leaves this to its own parallel module.
+        for parameter in net.parameters():
+            parameter.grad.mul_(micro_batch / batch)
         optimizer.step()
         if number == forget_at:
             scale._reset_avg("sqr_avg")

@@ -21,7 +21,7 @@ STEPS=(--bytes 100000)
 begin() {
   rm -f end
   LIMIT=${JOB_LIMIT:-100} start --elastic "$@" \
-    elastic_steps "${STEPS[@]}" --steps 100000000 --work 5 --end "$PWD/end"
+    elastic_steps "${STEPS[@]}" --steps 100000000 --work "${WORK:-5}" --end "$PWD/end"
   wait_until 30 _steady
 }
 # undisturbed STEPS: the state after them, as rank 0 tells it.

@@ -110,7 +110,8 @@ test_a_process_that_replaces_itself_may_take_its_time() {
 # Nobody would tell it anything any more.
 test_a_process_that_has_replaced_itself_ends_with_its_agent() {
   export BELLOWS_STUCK_SECONDS=0.000001
-  begin 1-4 -n 3 --local-nodes 2
+  # Long steps, so that the others are still in theirs when the death is known.
+  WORK=300 begin 1-4 -n 3 --local-nodes 2
   local victim pids agents
   victim=$(rank_pid 1)
   mapfile -t pids < <(ranks | grep -v "^$victim$")
