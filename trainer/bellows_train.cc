@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdlib>
-#include <cstring>
 #include <string>
 
 #include "config.h"
@@ -12,17 +10,12 @@
 #include "trainer/elastic_training.h"
 #include "trainer/errors.h"
 #include "trainer/network_workload.h"
+#include "trainer/place.h"
 #include "trainer/signals.h"
 
 namespace bellows::trainer {
 
 namespace {
-
-// Before there is a world: which rank this will be. Launchers with PMIx say so.
-bool is_first_rank() {
-  const char* rank = std::getenv("PMIX_RANK");
-  return rank == nullptr || std::strcmp(rank, "0") == 0;
-}
 
 void complain(const std::string& text) { fmt::print(stderr, "bellows-train: {}\n", text); }
 
@@ -32,17 +25,16 @@ int run(int argc, char** argv) {
   try {
     options = parse_options(argc, argv);
   } catch (const UsageError& e) {
-    if (is_first_rank()) complain(e.what());
+    if (is_first_process()) complain(e.what());
     return kUsage;
   }
   if (options.help || options.version) {
-    if (is_first_rank())
+    if (is_first_process())
       fmt::print("{}", options.help ? help_text() : "bellows-train " BELLOWS_VERSION "\n");
     return kSuccess;
   }
 
-  const bool late = is_joiner() || saved_state().has_value();
-  if (std::getenv("PMIX_NAMESPACE") == nullptr && !late) {
+  if (!has_launcher()) {
     complain("not started by a launcher; use: bellows-run [-n RANKS] bellows-train ...");
     return kUsage;
   }
@@ -62,6 +54,8 @@ int run(int argc, char** argv) {
   } catch (const MpiError& e) {
     // Leaving in order would mean to talk to ranks that may be dead.
     complain(e.what());
+  } catch (const c10::Error& e) {
+    complain(e.what_without_backtrace());
   } catch (const std::exception& e) {
     // The others cannot know: end at once, so that the launcher ends them too.
     complain(e.what());

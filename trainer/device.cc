@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/device.h"
 
-#include <algorithm>
-#include <cstdlib>
-
 #include "config.h"
 #include "trainer/errors.h"
 #ifdef BELLOWS_HAVE_CUDA
@@ -16,11 +13,6 @@
 #endif
 
 namespace bellows::trainer {
-
-int local_rank() {
-  const char* said = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
-  return said != nullptr ? std::max(0, std::atoi(said)) : 0;
-}
 
 #ifdef BELLOWS_HAVE_CUDA
 

@@ -13,9 +13,6 @@ namespace bellows::trainer {
 /// machine has no such device.
 torch::Device make_device(const std::string& name, int local_rank);
 
-/// Of this process among those of its node, as the launcher says; 0 where it says nothing.
-int local_rank();
-
 /// NCCL's collectives for `device`; `broadcast` sends a text of rank 0 to all. Collective.
 c10::intrusive_ptr<c10d::Backend> make_cuda_backend(
     int rank, int size, const torch::Device& device,

@@ -15,6 +15,7 @@
 #include "trainer/device.h"
 #include "trainer/errors.h"
 #include "trainer/mpi_backend.h"
+#include "trainer/place.h"
 #include "trainer/saved_image.h"
 #include "trainer/signals.h"
 

@@ -25,7 +25,7 @@ std::string line_of(const std::exception& error) {
 bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
-  if (dynamic_cast<const c10::Error*>(&error) == nullptr) return false;
+  // Of the CPU's allocator, also where an exported network's interpreter has wrapped it.
   return std::string(error.what()).find("DefaultCPUAllocator: can't allocate memory") !=
          std::string::npos;
 }

@@ -6,7 +6,7 @@ MANPAGES += docs/man/bellows-train.1 docs/man/bellows-report.1 docs/man/bellows-
 HEADERS += trainer/adaptation/policy.h trainer/adaptation/throughput.h
 
 TRAINER_PLAIN := options dataset image_dataset idx fashion_mnist cifar10 hdf5_dataset text_dataset \
-  sampler sample_record schedule signals mathematics usage \
+  sampler sample_record schedule signals mathematics place usage \
   $(addprefix adaptation/,adaptation batch_rule goodput gradient_noise hints lr_rule profile rules shares throughput)
 TRAINER_TORCH := model mlp cnn resnet transformer script_model dropout batch_norm optimizer parameter_groups weight_average adaptation/gradient_norm mpi_backend gradients device team \
   training_state flat_state saved_image state_transfer course batch passes fitting buffer_mean logical_ranks evaluation snapshot step report decision_points \

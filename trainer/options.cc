@@ -310,6 +310,9 @@ void check_network(Options& o, const po::variables_map& given) {
   require_name("optimizer", o.optimizer, optimizer_names());
   require_name("norm", o.norm, kNorms);
   require_name("batch-norm", o.batch_norm, kBatchNorms);
+  require(
+      o.batch_norm == "local" || o.model == "resnet18",
+      "--batch-norm sync: is for --model resnet18; other models have none that could be shared");
   require(o.batch_norm == "local" || o.logical_ranks == 0,
           "--batch-norm sync: not with --logical-ranks, whose parts have statistics of their own");
   require_name("precision", o.precision, kPrecisions);
@@ -499,6 +502,7 @@ Options take_program_options(int& argc, char** argv, const Options& defaults) {
   if (o.help) return o;
   finish(o, table, given);
   require(o.logical_ranks == 0, "--logical-ranks: is for bellows-train's own networks");
+  require(o.passes > 0, "--passes: must be positive");
   check(o, given);
   return o;
 }

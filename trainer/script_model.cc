@@ -26,10 +26,8 @@ class ScriptModel : public Model {
   explicit ScriptModel(torch::jit::Module module)
       : module_(std::move(module)), own_loss_(module_.find_method("loss").has_value()) {
     for (const auto& parameter : module_.named_parameters())
-      (parameter.value.requires_grad() ? trained_ : others_)
-          .emplace_back(parameter.name, parameter.value);
-    for (const auto& buffer : module_.named_buffers())
-      others_.emplace_back(buffer.name, buffer.value);
+      add(parameter.value.requires_grad() ? trained_ : others_, parameter.name, parameter.value);
+    for (const auto& buffer : module_.named_buffers()) add(others_, buffer.name, buffer.value);
   }
 
   torch::Tensor forward(torch::Tensor input) override {
@@ -64,6 +62,15 @@ class ScriptModel : public Model {
   }
 
  private:
+  /// Once, if two layers share it, as Python's parameters() has it.
+  static void add(NamedTensors& to, const std::string& name, const torch::Tensor& tensor) {
+    const auto same = [&](const auto& named) {
+      return named.second.is_same(tensor) ||
+             (tensor.numel() > 0 && named.second.is_alias_of(tensor));
+    };
+    if (std::none_of(to.begin(), to.end(), same)) to.emplace_back(name, tensor);
+  }
+
   torch::jit::Module module_;
   bool own_loss_;
   NamedTensors trained_;

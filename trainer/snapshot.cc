@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <set>
 #include <type_traits>
 #include <utility>
 
@@ -58,6 +59,15 @@ NamedTensors paths_of(const TrainingState& state) {
   for (const auto& [name, tensor] : state.optimizer->state())
     all.emplace_back("optimizer/" + name, tensor);
   return all;
+}
+
+/// Of another network some tensors may fit, and others be left over.
+void require_no_more(const TrainingState& state, const checkpoint::State& from) {
+  std::set<std::string, std::less<>> own;
+  for (const auto& [path, tensor] : paths_of(state)) own.insert(path);
+  for (const auto& [path, tensor] : from.tensors())
+    if ((path.starts_with("parameters/") || path.starts_with("buffers/")) && !own.contains(path))
+      throw UsageError(fmt::format("the checkpoint has {}, which this model has not", path));
 }
 
 void put_averages(checkpoint::State& to, const WeightAverage& average) {
@@ -237,6 +247,7 @@ void restore(TrainingState& state, const Options& options, const checkpoint::Sta
           fmt::format("the checkpoint was made with {} training samples, --data {} "
                       "has {}",
                       samples, options.data, state.sampler.size()));
+    require_no_more(state, from);
     for (const auto& [path, tensor] : paths_of(state)) take(from, path, tensor);
     take_averages(state.average, from);
     take(from, "rng/torch", state.generator);

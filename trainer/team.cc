@@ -37,12 +37,25 @@ std::vector<double> Team::sum(const std::vector<double>& values) {
   return {first, first + tensor.numel()};
 }
 
+namespace {
+
+/// MPI's types lack some of libtorch's, such as those of masks.
+torch::Tensor bytes_where_needed(const torch::Tensor& tensor) {
+  constexpr std::array kSent{at::kFloat, at::kDouble, at::kLong, at::kInt, at::kByte};
+  const bool sent = std::find(kSent.begin(), kSent.end(), tensor.scalar_type()) != kSent.end();
+  if (sent || !tensor.device().is_cpu()) return tensor;
+  return torch::from_blob(tensor.mutable_data_ptr(), {static_cast<std::int64_t>(tensor.nbytes())},
+                          torch::kUInt8);
+}
+
+}  // namespace
+
 void Team::broadcast(const std::vector<torch::Tensor>& tensors, int root) {
   c10d::BroadcastOptions options;
   options.rootRank = root;
   std::vector<c10::intrusive_ptr<c10d::Work>> works;
   for (const torch::Tensor& tensor : tensors) {
-    std::vector<at::Tensor> one{tensor.detach()};
+    std::vector<at::Tensor> one{bytes_where_needed(tensor.detach())};
     works.push_back((tensor.device().is_cpu() ? control_ : backend_)->broadcast(one, options));
   }
   for (const auto& work : works) work->wait();

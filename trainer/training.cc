@@ -208,7 +208,9 @@ Outcome Training::stop() {
   return saved ? Outcome::kStopped : Outcome::kStoppedUnsaved;
 }
 
-bool Training::interrupted() const { return course_.stopping || (control_ & kChange) != 0; }
+bool Training::interrupted() const {
+  return course_.stopping || ((control_ & kChange) != 0 && !reached_limit());
+}
 
 std::optional<Outcome> Training::before_step() {
   if (course_.stopping) return stop();

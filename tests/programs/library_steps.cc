@@ -9,8 +9,9 @@
 //     log=FILE          rank 0 appends a line for each epoch begun and each test made
 //     throw=RANK,STEP   a std::runtime_error  odd=RANK,STEP  an exception of another kind
 //     stop=RANK,STEP    a SIGKILL to itself, in the test after this step
-//     misuse=next|backward|step|break|unused|stranger|twice   a mistake in the use of the library
-//     swallow           catches everything, as no program should
+//     leave=RANK,STEP   after this step rank 1 is asked to leave
+//     misuse=next|backward|step|break|unused|unfreeze|stranger|twice   a mistake in the use of the
+//     library swallow           catches everything, as no program should
 #include <bellows/bellows.h>
 #include <torch/torch.h>
 #include <unistd.h>
@@ -42,15 +43,16 @@ struct Net : torch::nn::Module {
     register_module("unused", unused);
     frozen = register_parameter("frozen", torch::ones({1}), false);
     count = register_buffer("count", torch::zeros({1}));
+    mask = register_buffer("mask", torch::ones({1}, torch::kBool));
   }
   torch::Tensor forward(const torch::Tensor& x) {
     if (is_training()) count += 1;
-    return second(torch::tanh(first(x))) * frozen;
+    return second(torch::tanh(first(x))) * frozen * mask;
   }
   torch::nn::Linear first{4, 8};
   torch::nn::Linear second{8, 1};
   torch::nn::Linear unused{1, 1};
-  torch::Tensor frozen, count;
+  torch::Tensor frozen, count, mask;
 };
 
 std::map<std::string, std::string> words_of(int argc, char** argv) {
@@ -120,6 +122,11 @@ int main(int argc, char** argv) {
         if (misuse == "step") continue;
         elastic.step();
         if (misuse == "break") break;
+        if (misuse == "unfreeze") model.unused->weight.set_requires_grad(true);
+        if (is_now("leave")) {
+          if (std::system("timeout 20 bellows leave --ranks 1 >/dev/null 2>&1 &") != 0) return;
+          pause("1.5");
+        }
       }
       model.eval();
       const torch::NoGradGuard no_grad;
@@ -147,7 +154,9 @@ int main(int argc, char** argv) {
     } else {
       train();
     }
+    log("done");
     if (!elastic.first()) return;
+    std::printf("count %g\n", model.count.item<double>());
     std::printf("steps %lld", static_cast<long long>(elastic.steps()));
     for (const auto& parameter : model.parameters()) {
       const auto flat = parameter.detach().reshape({-1});

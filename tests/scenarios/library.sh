@@ -171,6 +171,22 @@ test_a_stop_and_a_resumption_do_not_show() {
   expect_near "$(state)" "$resumed"
 }
 
+test_buffers_are_those_of_the_state_before_the_first_step() {
+  expect_exit 0 library 2 --checkpoint-dir c
+  expect_contains "$OUT" "count 9"
+  # Nothing is left to do, but what comes behind the loop.
+  expect_exit 0 library 2 --checkpoint-dir c
+  expect_contains "$OUT" "count 9"
+}
+
+test_a_change_that_is_wanted_in_the_last_step_is_one_too_late() {
+  LIMIT=60 start --elastic 1-2 -n 2 library_steps --epochs 2 log="$PWD/log" leave=0,5
+  expect_end 0
+  expect_contains "$(<log)" "tested 2 90"
+  expect_contains "$(<log)" "done"
+  expect_matches "$(state)" '^steps 6 '
+}
+
 test_batch_and_rate_follow_the_ranks() {
   begin_library 1-3 1 --batch-rule per-rank --lr-rule linear --lr-ramp 1 --metrics m.jsonl --log-every 1
   expect_exit 0 ctl resize 3
@@ -217,6 +233,8 @@ test_mistakes_are_named() {
   expect_contains "$ERR" "an epoch was left before its end; to stop earlier use --steps"
   expect_exit 1 library 2 misuse=unused
   expect_contains "$ERR" "no gradient for unused.weight"
+  expect_exit 1 library 2 misuse=unfreeze
+  expect_contains "$ERR" "5 parameters require gradients now, and 4 did at run()"
   expect_exit 2 library 2 misuse=stranger
   expect_contains "$ERR" "the optimizer has a parameter that the model does not have"
   expect_exit 2 library 2 misuse=twice

@@ -78,6 +78,42 @@ test_own_losses_dropout_and_batch_statistics_train() {
   expect_exit 0 bellows-ckpt diff d/checkpoint-000000000040.h5 e/checkpoint-000000000040.h5
 }
 
+test_shared_weights_are_one_parameter_and_masks_travel() {
+  export_nets
+  expect_exit 0 script 2 tied.pt --batch 600 --steps 3 --precision double --momentum 0 --lr 0.1 --checkpoint-dir c
+  expect_contains "$OUT" "with $((784 * 8 + 8 + 8 * 8 + 8 + 8 + 8 * 10 + 10)) parameters"
+  python3 - <<'END' || fail "differs from Python's"
+import gzip
+
+import h5py
+import numpy
+import torch
+
+images = numpy.frombuffer(gzip.open("mnist/train-images-idx3-ubyte.gz").read()[16:], numpy.uint8)
+labels = numpy.frombuffer(gzip.open("mnist/train-labels-idx1-ubyte.gz").read()[8:], numpy.uint8)
+x = images.astype(numpy.float64).reshape(-1, 784)
+x = torch.tensor(((x - x.mean()) / x.std()).astype(numpy.float32), dtype=torch.float64)
+y = torch.tensor(labels, dtype=torch.int64)
+state = {name: value.double() for name, value in torch.jit.load("tied.pt").state_dict().items()}
+names = ["first.weight", "first.bias", "left.weight", "left.bias", "right.bias", "out.weight", "out.bias"]
+p = {name: state[name].clone().requires_grad_() for name in names}
+for _ in range(3):
+    linear = torch.nn.functional.linear
+    h = torch.tanh(linear(x, p["first.weight"], p["first.bias"]))
+    h = torch.tanh(linear(h, p["left.weight"], p["left.bias"]))
+    h = torch.tanh(linear(h, p["left.weight"], p["right.bias"]))
+    loss = torch.nn.functional.cross_entropy(linear(h, p["out.weight"], p["out.bias"]), y)
+    gradients = torch.autograd.grad(loss, list(p.values()))
+    with torch.no_grad():
+        for value, gradient in zip(p.values(), gradients):
+            value -= 0.1 * gradient
+with h5py.File("c/checkpoint-000000000003.h5") as file:
+    for name, value in p.items():
+        worst = (torch.tensor(file["parameters"][name][()]) - value.detach()).abs().max().item()
+        assert worst < 1e-10, (name, worst)
+END
+}
+
 test_texts_have_a_target_for_each_token() {
   export_nets
   DATA=text:text.txt expect_exit 0 script 2 words.pt --length 32 --batch 16 --optimizer adam --lr 0.01 --passes 1
@@ -102,4 +138,9 @@ test_what_does_not_fit_is_named() {
   expect_exit 0 script 1 plain.pt --steps 1 --checkpoint-dir c
   expect_exit 2 script 1 own.pt --steps 2 --checkpoint-dir c
   expect_contains "$ERR" "--model was plain.pt and is own.pt"
+  # Another network under the name of the first.
+  expect_exit 0 script 1 own.pt --steps 1 --checkpoint-dir d
+  cp plain.pt own.pt
+  expect_exit 2 script 1 own.pt --steps 2 --checkpoint-dir d
+  expect_matches "$ERR" 'the checkpoint has (buffers|parameters)/[a-z_.]+, which this model has not'
 }

@@ -9,12 +9,12 @@
 #include <stdexcept>
 
 #include "bellows/bellows.h"
-#include "mpi_elastic/elastic_world.h"
 #include "mpi_elastic/timeline.h"
 #include "trainer/device.h"
 #include "trainer/elastic_training.h"
 #include "trainer/errors.h"
 #include "trainer/options.h"
+#include "trainer/place.h"
 #include "trainer/program/program_workload.h"
 #include "trainer/signals.h"
 
@@ -24,12 +24,6 @@ using trainer::Options;
 using trainer::ProgramWorkload;
 
 namespace {
-
-// Before there is a world: which rank this will be. Launchers with PMIx say so.
-bool is_first_process() {
-  const char* rank = std::getenv("PMIX_RANK");
-  return rank == nullptr || std::strcmp(rank, "0") == 0;
-}
 
 Options defaults_for(const char* program, const Defaults& defaults) {
   Options options;
@@ -43,7 +37,7 @@ Options defaults_for(const char* program, const Defaults& defaults) {
 }
 
 [[noreturn]] void end_with(const Options& options, const std::string& text) {
-  if (is_first_process()) fmt::print(stderr, "{}: {}\n", options.program, text);
+  if (trainer::is_first_process()) fmt::print(stderr, "{}: {}\n", options.program, text);
   std::exit(trainer::kUsage);
 }
 
@@ -57,7 +51,7 @@ class Elastic::Impl {
     try {
       options = trainer::take_program_options(argc, argv, options);
       if (options.help) {
-        if (is_first_process())
+        if (trainer::is_first_process())
           fmt::print("Options that Bellows takes:\n\n{}", trainer::program_help_text());
         std::exit(trainer::kSuccess);
       }
@@ -104,8 +98,7 @@ int Elastic::run(torch::nn::Module& model, torch::optim::Optimizer& optimizer,
                  const std::function<void()>& body) {
   Options& options = impl_->options;
   if (impl_->samples == 0) end_with(options, "run(): loader() has to be called before");
-  const bool late = is_joiner() || saved_state().has_value();
-  if (std::getenv("PMIX_NAMESPACE") == nullptr && !late)
+  if (!trainer::has_launcher())
     end_with(options, fmt::format("not started by a launcher; use: bellows-run [-n RANKS] {} ...",
                                   options.program));
   try {
@@ -125,6 +118,8 @@ int Elastic::run(torch::nn::Module& model, torch::optim::Optimizer& optimizer,
     const int code = trainer::ElasticTraining(options, *impl_->program).run();
     impl_->program.reset();
     return code;
+  } catch (const c10::Error& e) {
+    text = e.what_without_backtrace();
   } catch (const std::exception& e) {
     text = e.what();
   } catch (...) {

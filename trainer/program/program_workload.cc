@@ -69,6 +69,8 @@ Outcome ProgramWorkload::train(Training& training) {
   epoch_known_ = epochs_used_ = loader_ended_ = false;
   outcome_.reset();
   error_ = nullptr;
+  // A test may come before the first step.
+  state_->begin_step();
   try {
     body_();
   } catch (const Leave&) {
@@ -81,7 +83,8 @@ Outcome ProgramWorkload::train(Training& training) {
   training_ = nullptr;
   if (error_) std::rethrow_exception(error_);
   if (outcome_) return *outcome_;
-  place_ = "the end of the body";
+  place_ = fmt::format("rank {} of {}, at the end of the body", training.team().rank(),
+                       training.team().size());
   if (stage_ != Stage::kSamples || training.in_step())
     throw std::logic_error("the training ends in the middle of a step: step() was not called");
   return training.finish();
@@ -101,6 +104,7 @@ auto ProgramWorkload::guarded(F f) -> decltype(f()) {
   } catch (const SharedError&) {
     error_ = std::current_exception();
   }
+  place_ = here();
   throw Leave{};
 }
 
@@ -206,12 +210,24 @@ void ProgramWorkload::backward(const torch::Tensor& loss) {
   });
 }
 
+/// What is trained is settled at the start: another gradient would be nobody's to sum.
+void ProgramWorkload::check_parameters() const {
+  std::size_t trained = 0;
+  for (const torch::Tensor& parameter : model_.parameters())
+    if (parameter.requires_grad()) ++trained;
+  if (trained != parameters_.size())
+    throw std::logic_error(fmt::format(
+        "{} parameters require gradients now, and {} did at run(): they must stay the same",
+        trained, parameters_.size()));
+}
+
 bool ProgramWorkload::step() {
   return guarded([&] {
     expect(Stage::kStep, "step()");
     stage_ = Stage::kSamples;
     if (rehearsing_) throw Leave{};
     if (!training_->passes().over()) return false;
+    check_parameters();
     training_->end_step();
     return true;
   });

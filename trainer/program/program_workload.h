@@ -79,6 +79,7 @@ class ProgramWorkload : public Workload {
   std::vector<std::size_t> samples_of(const Passes& passes);
   bool unsettled() const;
   void settle();
+  void check_parameters() const;
   std::string here() const;
   [[noreturn]] void leave(Outcome outcome);
 
