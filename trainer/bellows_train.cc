@@ -12,6 +12,7 @@
 #include "trainer/network_workload.h"
 #include "trainer/place.h"
 #include "trainer/signals.h"
+#include "trainer/torch_error.h"
 
 namespace bellows::trainer {
 
@@ -54,11 +55,9 @@ int run(int argc, char** argv) {
   } catch (const MpiError& e) {
     // Leaving in order would mean to talk to ranks that may be dead.
     complain(e.what());
-  } catch (const c10::Error& e) {
-    complain(e.what_without_backtrace());
   } catch (const std::exception& e) {
     // The others cannot know: end at once, so that the launcher ends them too.
-    complain(e.what());
+    complain(text_of(e));
   }
   std::fflush(stdout);
   std::fflush(stderr);

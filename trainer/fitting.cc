@@ -8,19 +8,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "trainer/torch_error.h"
+
 namespace bellows::trainer {
-
-namespace {
-
-/// The first line: libtorch's errors go on with a stack.
-std::string line_of(const std::exception& error) {
-  const auto* of_torch = dynamic_cast<const c10::Error*>(&error);
-  const std::string text =
-      of_torch != nullptr ? of_torch->what_without_backtrace() : std::string(error.what());
-  return text.substr(0, text.find('\n'));
-}
-
-}  // namespace
 
 bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
@@ -49,7 +39,7 @@ std::int64_t run_fitting(const PassContext& context, int rank, Passes& passes,
       run_passes(context, passes);
     } catch (const std::exception& e) {
       if (!is_out_of_memory(e)) throw;
-      error = line_of(e);
+      error = first_line_of(e);
     }
     // Memory is free from here on: neither the passes nor their error are any more.
     if (error.empty()) break;

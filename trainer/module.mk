@@ -9,7 +9,7 @@ TRAINER_PLAIN := options dataset image_dataset idx fashion_mnist cifar10 hdf5_da
   sampler sample_record schedule signals mathematics place usage \
   $(addprefix adaptation/,adaptation batch_rule goodput gradient_noise hints lr_rule profile rules shares throughput)
 TRAINER_TORCH := model mlp cnn resnet transformer script_model dropout batch_norm optimizer parameter_groups weight_average adaptation/gradient_norm mpi_backend gradients device team \
-  training_state flat_state saved_image state_transfer course batch passes fitting buffer_mean logical_ranks evaluation snapshot step report decision_points \
+  torch_error training_state flat_state saved_image state_transfer course batch passes fitting buffer_mean logical_ranks evaluation snapshot step report decision_points \
   training elastic_training network_workload
 # For programs of others.
 TRAINER_TORCH += $(addprefix program/,elastic program_workload torch_optimizer)

@@ -13,13 +13,6 @@
 
 namespace bellows::trainer {
 
-namespace {
-
-// Samples of a joiner's first forward and backward pass.
-constexpr std::int64_t kWarmUp = 32;
-
-}  // namespace
-
 std::unique_ptr<TrainingState> NetworkWorkload::load(const torch::Device& device) {
   device_ = device;
   dataset_ = open_dataset(options_.data, options_.length);
@@ -30,9 +23,8 @@ std::unique_ptr<TrainingState> NetworkWorkload::load(const torch::Device& device
 
 /// Touches neither parameters nor what begin_step() sets.
 void NetworkWorkload::warm_up() {
-  const auto count = std::min<std::int64_t>(
-      {options_.batch, kWarmUp, static_cast<std::int64_t>(dataset_->size(Split::kTrain))});
-  std::vector<std::uint64_t> ids(static_cast<std::size_t>(count));
+  std::vector<std::uint64_t> ids(std::min<std::uint64_t>(
+      {static_cast<std::uint64_t>(options_.batch), kWarmUp, dataset_->size(Split::kTrain)}));
   std::iota(ids.begin(), ids.end(), 0);
   state_->model->draw_for({options_.seed, 0, ids});
   const Batch batch = read_batch(*dataset_, Split::kTrain, ids, device_);

@@ -10,16 +10,11 @@
 #include "trainer/errors.h"
 #include "trainer/hash.h"
 #include "trainer/model.h"
+#include "trainer/torch_error.h"
 
 namespace bellows::trainer {
 
 namespace {
-
-/// The first line of what libtorch says, which goes on with a stack.
-std::string short_text(const c10::Error& error) {
-  const std::string text = error.what_without_backtrace();
-  return text.substr(0, text.find('\n'));
-}
 
 class ScriptModel : public Model {
  public:
@@ -108,7 +103,7 @@ std::shared_ptr<Model> make_script_model(const Options& options, const SampleSha
   } catch (const UsageError& e) {
     throw UsageError(where + e.what());
   } catch (const c10::Error& e) {
-    throw UsageError(where + short_text(e));
+    throw UsageError(where + first_line_of(e));
   } catch (const std::exception& e) {  // of the module's own code
     throw UsageError(where + e.what());
   }

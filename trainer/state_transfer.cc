@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/state_transfer.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <set>
@@ -13,6 +10,7 @@
 #include "mpi_elastic/timeline.h"
 #include "trainer/flat_state.h"
 #include "trainer/hash.h"
+#include "trainer/team.h"
 
 namespace bellows::trainer {
 
@@ -33,8 +31,7 @@ struct Record {
 };
 
 std::uint64_t this_node() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
+  const std::string name = host_name();
   return hash_of(std::as_bytes(std::span(name)));
 }
 

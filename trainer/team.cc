@@ -138,17 +138,16 @@ int fair_threads(Team& team) {
   // Host name and the set of cores, as bytes.
   cpu_set_t own;
   CPU_ZERO(&own);
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
+  const std::string host = host_name();
   if (sched_getaffinity(0, sizeof own, &own) != 0) CPU_SET(0, &own);
-  std::string text(host.data(), host.size());
+  std::string text = host + '\0';
   text.append(reinterpret_cast<const char*>(&own), sizeof own);
 
   int sharing = 0;
   for (const std::string& other : team.gather(text)) {
-    if (other.compare(0, host.size(), text, 0, host.size()) != 0) continue;
+    if (!other.starts_with(std::string_view(text).substr(0, host.size() + 1))) continue;
     cpu_set_t set;
-    std::memcpy(&set, other.data() + host.size(), sizeof set);
+    std::memcpy(&set, other.data() + host.size() + 1, sizeof set);
     CPU_AND(&set, &set, &own);
     if (CPU_COUNT(&set) > 0) ++sharing;
   }

@@ -208,13 +208,13 @@ Outcome Training::stop() {
   return saved ? Outcome::kStopped : Outcome::kStoppedUnsaved;
 }
 
-bool Training::interrupted() const {
-  return course_.stopping || ((control_ & kChange) != 0 && !reached_limit());
-}
+bool Training::change_due() const { return (control_ & kChange) != 0 && !reached_limit(); }
+
+bool Training::interrupted() const { return course_.stopping || change_due(); }
 
 std::optional<Outcome> Training::before_step() {
   if (course_.stopping) return stop();
-  if ((control_ & kChange) != 0 && !reached_limit()) return Outcome::kChange;
+  if (change_due()) return Outcome::kChange;
   settle();
   if (reached_limit()) return finish();
   return std::nullopt;

@@ -70,6 +70,8 @@ class Training {
   const Course& course() const { return course_; }
 
  private:
+  /// The world is to be changed, and there are steps left to make in the new one.
+  bool change_due() const;
   bool evaluation_due() const;
   bool checkpoint_due() const;
   unsigned decide() const;

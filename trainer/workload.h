@@ -21,6 +21,9 @@ enum class Outcome {
   kChange,          // the world is to be changed
 };
 
+/// Samples of the pass in which a process that is to join warms up, at most.
+inline constexpr std::uint64_t kWarmUp = 32;
+
 class Workload {
  public:
   Workload() = default;

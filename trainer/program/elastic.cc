@@ -17,6 +17,7 @@
 #include "trainer/place.h"
 #include "trainer/program/program_workload.h"
 #include "trainer/signals.h"
+#include "trainer/torch_error.h"
 
 namespace bellows {
 
@@ -118,10 +119,8 @@ int Elastic::run(torch::nn::Module& model, torch::optim::Optimizer& optimizer,
     const int code = trainer::ElasticTraining(options, *impl_->program).run();
     impl_->program.reset();
     return code;
-  } catch (const c10::Error& e) {
-    text = e.what_without_backtrace();
   } catch (const std::exception& e) {
-    text = e.what();
+    text = trainer::text_of(e);
   } catch (...) {
     text = "an exception that is no std::exception";
   }

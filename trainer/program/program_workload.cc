@@ -14,13 +14,6 @@
 
 namespace bellows::trainer {
 
-namespace {
-
-// Samples of the one pass of a process that warms up.
-constexpr std::uint64_t kWarmUp = 32;
-
-}  // namespace
-
 void ProgramDataset::read(Split /*split*/, std::span<const std::uint64_t> /*ids*/,
                           const SampleBuffers& /*out*/) const {
   throw std::logic_error("the samples of a program are read by itself");
