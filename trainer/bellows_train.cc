@@ -9,9 +9,9 @@
 #include "mpi_elastic/timeline.h"
 #include "trainer/elastic_training.h"
 #include "trainer/errors.h"
-#include "trainer/network_workload.h"
-#include "trainer/place.h"
+#include "trainer/network/network_workload.h"
 #include "trainer/signals.h"
+#include "trainer/team/place.h"
 #include "trainer/torch_error.h"
 
 namespace bellows::trainer {

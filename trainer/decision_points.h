@@ -9,8 +9,8 @@
 #include <string>
 
 #include "trainer/adaptation/policy.h"
-#include "trainer/step.h"
-#include "trainer/team.h"
+#include "trainer/step/step.h"
+#include "trainer/team/team.h"
 
 namespace bellows::trainer {
 

@@ -12,12 +12,12 @@
 
 #include "mpi_elastic/timeline.h"
 #include "trainer/adaptation/rules.h"
-#include "trainer/device.h"
 #include "trainer/errors.h"
-#include "trainer/mpi_backend.h"
-#include "trainer/place.h"
-#include "trainer/saved_image.h"
 #include "trainer/signals.h"
+#include "trainer/state/saved_image.h"
+#include "trainer/team/device.h"
+#include "trainer/team/mpi_backend.h"
+#include "trainer/team/place.h"
 
 namespace bellows::trainer {
 

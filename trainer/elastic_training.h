@@ -9,9 +9,9 @@
 
 #include "mpi_elastic/elastic_world.h"
 #include "trainer/adaptation/policy.h"
+#include "trainer/data/sample_record.h"
 #include "trainer/report.h"
-#include "trainer/sample_record.h"
-#include "trainer/state_transfer.h"
+#include "trainer/state/state_transfer.h"
 #include "trainer/training.h"
 #include "trainer/workload.h"
 

@@ -5,14 +5,19 @@ MANPAGES += docs/man/bellows-train.1 docs/man/bellows-report.1 docs/man/bellows-
   docs/man/bellows-network.1
 HEADERS += trainer/adaptation/policy.h trainer/adaptation/throughput.h
 
-TRAINER_PLAIN := options dataset image_dataset idx fashion_mnist cifar10 hdf5_dataset text_dataset \
-  sampler sample_record schedule signals mathematics place usage \
-  $(addprefix adaptation/,adaptation batch_rule goodput gradient_noise hints lr_rule profile rules shares throughput)
-TRAINER_TORCH := model mlp cnn resnet transformer script_model dropout batch_norm optimizer parameter_groups weight_average adaptation/gradient_norm mpi_backend gradients device team \
-  torch_error training_state flat_state saved_image state_transfer course batch passes fitting buffer_mean logical_ranks evaluation snapshot step report decision_points \
-  training elastic_training network_workload
+TRAINER_PLAIN := signals $(addprefix options/,options table checks mathematics) \
+  $(addprefix data/,dataset image_dataset idx fashion_mnist cifar10 hdf5_dataset text_dataset sampler sample_record) \
+  $(addprefix adaptation/,adaptation batch_rule goodput gradient_noise hints lr_rule profile rules shares throughput) \
+  optimizer/schedule step/usage team/place
+TRAINER_TORCH := torch_error report decision_points training elastic_training \
+  $(addprefix network/,model mlp cnn resnet transformer script_model dropout batch_norm network_workload) \
+  $(addprefix optimizer/,optimizer parameter_groups weight_average) \
+  $(addprefix state/,training_state flat_state saved_image state_transfer course snapshot) \
+  $(addprefix step/,step passes batch fitting gradients buffer_mean logical_ranks evaluation) \
+  $(addprefix team/,team mpi_backend device) \
+  adaptation/gradient_norm
 # For programs of others.
-TRAINER_TORCH += $(addprefix program/,elastic program_workload torch_optimizer)
+TRAINER_TORCH += $(addprefix program/,elastic program_workload roll_call torch_optimizer)
 API_HEADERS += trainer/include/bellows/bellows.h
 DEVEL_LIBRARIES += $(call archives,trainer checkpoint)
 PKG_CONFIG_FILES += trainer/bellows.pc.in

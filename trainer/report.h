@@ -8,10 +8,10 @@
 #include <string>
 
 #include "protocol/line_file.h"
-#include "trainer/course.h"
-#include "trainer/options.h"
-#include "trainer/step.h"
-#include "trainer/training_state.h"
+#include "trainer/options/options.h"
+#include "trainer/state/course.h"
+#include "trainer/state/training_state.h"
+#include "trainer/step/step.h"
 
 namespace bellows::trainer {
 

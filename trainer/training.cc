@@ -11,13 +11,16 @@
 #include "trainer/adaptation/batch_rule.h"
 #include "trainer/errors.h"
 #include "trainer/signals.h"
-#include "trainer/snapshot.h"
+#include "trainer/state/snapshot.h"
 
 namespace bellows::trainer {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+// In a checkpoint; those of earlier versions lack it.
+constexpr char kSettled[] = "progress/settled";
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -48,8 +51,8 @@ Training::Training(const Job& job, Team& team, ElasticWorld& world, int nodes)
     store_.emplace(options_.checkpoint_dir, checkpoint::Store::Options{options_.keep});
 }
 
-/// On rank 0; `from` says which file it was.
-void Training::read_checkpoint(std::string& from) {
+/// On rank 0; `from` says which file it was, `settled` whether what was due after its step is done.
+void Training::read_checkpoint(std::string& from, bool& settled) {
   if (store_) {
     try {
       store_->prepare();
@@ -78,19 +81,22 @@ void Training::read_checkpoint(std::string& from) {
   } catch (const UsageError& e) {
     throw UsageError(from + ": " + e.what());
   }
+  settled = contents->state.get_or<std::int64_t>(kSettled, 1) != 0;
 }
 
 void Training::resume() {
   // Rank 0 reads; the others get the state as a rank that joins would.
   std::string from;
-  together(team_, [&] { read_checkpoint(from); });
+  bool settled = true;
+  together(team_, [&] { read_checkpoint(from, settled); });
   if (options_.batch_rule != "fixed" && state_.adaptation.rank_batch == 0)
     state_.adaptation.rank_batch = default_rank_batch(options_, team_.size());
   from = team_.broadcast(from);
+  settled = team_.sum(std::vector{settled ? 0.0 : 1.0}).front() == 0;
   replicate(state_, team_);
   {
     const ElasticWorld::Update update(world_);
-    course_.settled_step = state_.step;
+    if (settled) course_.settled_step = state_.step;
     if (!from.empty()) course_.saved_step = state_.step;
     state_.complete = true;
   }
@@ -156,8 +162,9 @@ void Training::reports_are_out() { course_.told_step = course_.evaluated_step; }
 
 /// Saves unless this step is saved already. Training goes on when it fails: the older checkpoints
 /// are still there. All ranks learn the outcome. What is no number is not saved: a run that resumed
-/// from it could not go on, while an older checkpoint may be good.
-bool Training::save() {
+/// from it could not go on, while an older checkpoint may be good. `settled`: the evaluation that
+/// is due after this step is made; else whoever resumes makes it.
+bool Training::save(bool settled) {
   if (course_.saved_step == state_.step) return true;
   const TimelineSpan span("checkpoint");
   double saved = 0;
@@ -165,7 +172,9 @@ bool Training::save() {
   if (store_ && finite) {
     const auto start = Clock::now();
     try {
-      const auto entry = store_->save(capture(state_, options_), state_.step);
+      checkpoint::State contents = capture(state_, options_);
+      contents.set(kSettled, std::int64_t{settled});
+      const auto entry = store_->save(contents, state_.step);
       report_.checkpoint(state_, entry.file, seconds_since(start));
       saved = 1;
     } catch (const checkpoint::Error& e) {
@@ -197,13 +206,13 @@ void Training::close(const char* reason) {
 
 Outcome Training::finish() {
   evaluate_now();
-  if (!options_.checkpoint_dir.empty()) save();
+  if (!options_.checkpoint_dir.empty()) save(true);
   close("finished");
   return Outcome::kFinished;
 }
 
 Outcome Training::stop() {
-  const bool saved = !options_.checkpoint_dir.empty() && save();
+  const bool saved = !options_.checkpoint_dir.empty() && save(course_.settled_step == state_.step);
   close("stopped");
   return saved ? Outcome::kStopped : Outcome::kStoppedUnsaved;
 }
@@ -268,7 +277,7 @@ void Training::look_for_stragglers() {
 void Training::settle() {
   if (course_.settled_step == state_.step) return;
   if (evaluation_due()) evaluate_now();
-  if (checkpoint_due()) save();
+  if (checkpoint_due()) save(true);
   course_.settled_step = state_.step;
 }
 

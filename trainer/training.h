@@ -11,7 +11,7 @@
 #include "trainer/adaptation/hints.h"
 #include "trainer/decision_points.h"
 #include "trainer/report.h"
-#include "trainer/step.h"
+#include "trainer/step/step.h"
 #include "trainer/workload.h"
 
 namespace bellows::trainer {
@@ -80,10 +80,10 @@ class Training {
   void evaluate_now();
   void tell_evaluation();
   void reports_are_out();
-  bool save();
+  bool save(bool settled);
   void close(const char* reason);
   Outcome stop();
-  void read_checkpoint(std::string& from);
+  void read_checkpoint(std::string& from, bool& settled);
   void tell_progress(const StepResult& result);
 
   const Options& options_;

@@ -5,9 +5,9 @@
 #include <memory>
 #include <optional>
 
-#include "trainer/dataset.h"
-#include "trainer/team.h"
-#include "trainer/training_state.h"
+#include "trainer/data/dataset.h"
+#include "trainer/state/training_state.h"
+#include "trainer/team/team.h"
 
 namespace bellows::trainer {
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // prediction_fit: fits the throughput model to the lines of standard input that begin with "seen",
 // and predicts those that begin with "unseen": NODES RANKS MICRO_BATCH ACCUMULATE_SECONDS
-// OPTIMIZE_SECONDS. Prints for each line the predicted seconds of a step's last pass.
+// OPTIMIZE_SECONDS UPDATE_SECONDS. Prints for each line the predicted seconds of a step of one
+// pass.
 #include <cstdio>
 #include <iostream>
 #include <string>
@@ -15,7 +16,7 @@ int main() {
   std::string kind;
   StepTimes times;
   while (std::cin >> kind >> times.nodes >> times.ranks >> times.micro_batch >>
-         times.accumulate_seconds >> times.optimize_seconds) {
+         times.accumulate_seconds >> times.optimize_seconds >> times.update_seconds) {
     if (kind == "seen") seen.push_back(times);
     all.push_back(times);
   }

@@ -18,11 +18,11 @@
 #include "mpi_elastic/timeline.h"
 #include "mpi_elastic/world.h"
 #include "tests/unit/trainer_fake_dataset.h"
-#include "trainer/batch.h"
-#include "trainer/gradients.h"
-#include "trainer/mpi_backend.h"
-#include "trainer/step_clock.h"
-#include "trainer/training_state.h"
+#include "trainer/state/training_state.h"
+#include "trainer/step/batch.h"
+#include "trainer/step/gradients.h"
+#include "trainer/step/step_clock.h"
+#include "trainer/team/mpi_backend.h"
 
 namespace bellows::trainer {
 namespace {

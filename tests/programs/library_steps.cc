@@ -9,9 +9,13 @@
 //     log=FILE          rank 0 appends a line for each epoch begun and each test made
 //     throw=RANK,STEP   a std::runtime_error  odd=RANK,STEP  an exception of another kind
 //     stop=RANK,STEP    a SIGKILL to itself, in the test after this step
+//     term=RANK,STEP    a SIGTERM to itself, in the step after this one
+//     early=RANK,STEP   leaves the body after this step
+//     more=RANK,STEP    one sum() more after it
+//     longer=RANK,STEP  the sum() behind it has another length
 //     leave=RANK,STEP   after this step rank 1 is asked to leave
-//     misuse=next|backward|step|break|unused|unfreeze|stranger|twice   a mistake in the use of the
-//     library swallow           catches everything, as no program should
+//     misuse=next|backward|step|break|unused|unfreeze|stranger|twice|empty|outside|again   a
+//     mistake in the use of the library swallow           catches everything, as no program should
 #include <bellows/bellows.h>
 #include <torch/torch.h>
 #include <unistd.h>
@@ -103,6 +107,7 @@ int main(int argc, char** argv) {
   if (misuse == "stranger") parameters.push_back(torch::zeros({1}).set_requires_grad(true));
   const auto optimizer = make_optimizer(words["optimizer"], parameters);
   auto loader = elastic.loader(Points().map(torch::data::transforms::Stack<>()));
+  if (misuse == "outside") elastic.sum({1});
   if (misuse == "twice") elastic.loader(Points().map(torch::data::transforms::Stack<>()));
   const auto log = [&](const std::string& text) {
     if (given("log") && elastic.first()) std::ofstream(words["log"], std::ios::app) << text << "\n";
@@ -116,12 +121,15 @@ int main(int argc, char** argv) {
         if (misuse == "next") continue;
         auto loss = torch::mse_loss(model.forward(batch.data), batch.target);
         pause(words["pause"]);
+        if (is_now("term")) std::raise(SIGTERM);
         if (is_now("throw")) throw std::runtime_error("the sky is falling");
         if (is_now("odd")) throw 7;
         elastic.backward(misuse == "backward" ? loss.repeat({2}) : loss);
         if (misuse == "step") continue;
         elastic.step();
         if (misuse == "break") break;
+        if (is_now("early")) return;
+        if (is_now("more")) elastic.sum({1});
         if (misuse == "unfreeze") model.unused->weight.set_requires_grad(true);
         if (is_now("leave")) {
           if (std::system("timeout 20 bellows leave --ranks 1 >/dev/null 2>&1 &") != 0) return;
@@ -138,10 +146,12 @@ int main(int argc, char** argv) {
         const auto point = Points().get(i);
         loss += torch::mse_loss(model.forward(point.data), point.target).item<double>();
       }
+      if (misuse == "empty") elastic.evaluated(0, 0);
       const auto all = elastic.evaluated(loss, static_cast<double>(end - begin));
       log("tested " + std::to_string(epoch) + " " + std::to_string(all.samples));
       const double ends = given("end") && std::filesystem::exists(words["end"]) ? 1 : 0;
-      if (elastic.sum({ends}).front() > 0) return;
+      if (elastic.sum(is_now("longer") ? std::vector{ends, 0.} : std::vector{ends}).front() > 0)
+        return;
     }
   };
   const int code = elastic.run(model, *optimizer, [&] {
@@ -165,5 +175,6 @@ int main(int argc, char** argv) {
     std::printf("\n");
     std::fflush(stdout);
   });
+  if (misuse == "again") return elastic.run(model, *optimizer, train);
   return code;
 }

@@ -3,22 +3,14 @@
 // Ends with 0 and "all good" when every rank finds what it should.
 #include <fmt/format.h>
 
+#include "tests/programs/rank_checks.h"
 #include "tests/unit/trainer_fake_dataset.h"
-#include "trainer/batch_norm.h"
-#include "trainer/evaluation.h"
-#include "trainer/mpi_backend.h"
-#include "trainer/step.h"
+#include "trainer/network/batch_norm.h"
+#include "trainer/step/evaluation.h"
+#include "trainer/step/step.h"
 
 namespace bellows::trainer {
 namespace {
-
-int failures = 0;
-
-void expect(bool good, const std::string& what) {
-  if (good) return;
-  ++failures;
-  fmt::print(stderr, "FAILED: {}\n", what);
-}
 
 void expect_close(const torch::Tensor& got, const torch::Tensor& wanted, double bound,
                   const std::string& what) {
@@ -251,11 +243,8 @@ void check_single_values(ElasticWorld& elastic, const std::string& batch_norm) {
   expect(finite, batch_norm + ": one value per channel");
 }
 
-int run() {
-  let_waiting_threads_yield();
-  ElasticWorld elastic = ElasticWorld::open();
+void check_all(ElasticWorld& elastic) {
   const World& world = elastic.world();
-  at::set_num_threads(1);
   check_layers(world);
   check_sync_steps(elastic, 12, 0);  // 40 samples: the last batch is of 4
   check_sync_steps(elastic, 7, 2);   // not all ranks have as many passes
@@ -263,15 +252,9 @@ int run() {
   check_local_steps(elastic, 14);
   check_local_steps(elastic, 2);
   for (const char* batch_norm : {"local", "sync"}) check_single_values(elastic, batch_norm);
-  int all = 0;
-  check_mpi(MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, world.communicator()),
-            "MPI_Allreduce");
-  if (world.rank() == 0 && all == 0) fmt::print("all good on {} ranks\n", world.size());
-  elastic.close();
-  return all == 0 ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace bellows::trainer
 
-int main() { return bellows::trainer::run(); }
+int main() { return bellows::trainer::check_on_ranks(bellows::trainer::check_all); }

@@ -7,22 +7,14 @@
 
 #include <fstream>
 
+#include "tests/programs/rank_checks.h"
 #include "tests/unit/trainer_fake_dataset.h"
 #include "trainer/errors.h"
-#include "trainer/fitting.h"
-#include "trainer/mpi_backend.h"
-#include "trainer/step.h"
+#include "trainer/step/fitting.h"
+#include "trainer/step/step.h"
 
 namespace bellows::trainer {
 namespace {
-
-int failures = 0;
-
-void expect(bool good, const std::string& what) {
-  if (good) return;
-  ++failures;
-  fmt::print(stderr, "FAILED: {}\n", what);
-}
 
 [[noreturn]] void run_out() {
   TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate 1 GiB.");
@@ -235,11 +227,8 @@ void check_limit(ElasticWorld& elastic) {
   expect(run.off(whole) < 1e-10, fmt::format("with a limit: off by {}", run.off(whole)));
 }
 
-int run() {
-  let_waiting_threads_yield();
-  ElasticWorld elastic = ElasticWorld::open();
+void check_all(ElasticWorld& elastic) {
   const World& world = elastic.world();
-  at::set_num_threads(1);
   // Memory that is free is no longer part of the process.
   mallopt(M_MMAP_THRESHOLD, 1 << 20);
   Options o = options();
@@ -256,15 +245,9 @@ int run() {
   check_sync(elastic);
   check_noise(elastic);
   check_limit(elastic);
-  int all = 0;
-  check_mpi(MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, world.communicator()),
-            "MPI_Allreduce");
-  if (world.rank() == 0 && all == 0) fmt::print("all good on {} ranks\n", world.size());
-  elastic.close();
-  return all == 0 ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace bellows::trainer
 
-int main() { return bellows::trainer::run(); }
+int main() { return bellows::trainer::check_on_ranks(bellows::trainer::check_all); }

@@ -8,25 +8,17 @@
 #include <numeric>
 #include <optional>
 
+#include "tests/programs/rank_checks.h"
 #include "tests/unit/trainer_fake_dataset.h"
-#include "trainer/batch.h"
 #include "trainer/errors.h"
-#include "trainer/evaluation.h"
-#include "trainer/gradients.h"
-#include "trainer/mpi_backend.h"
-#include "trainer/step.h"
-#include "trainer/team.h"
+#include "trainer/step/batch.h"
+#include "trainer/step/evaluation.h"
+#include "trainer/step/gradients.h"
+#include "trainer/step/step.h"
+#include "trainer/team/team.h"
 
 namespace bellows::trainer {
 namespace {
-
-int failures = 0;
-
-void expect(bool good, const std::string& what) {
-  if (good) return;
-  ++failures;
-  fmt::print(stderr, "FAILED: {}\n", what);
-}
 
 // ---- collectives against plain MPI --------------------------------------------------------------
 
@@ -386,11 +378,8 @@ void check_team(const World& world) {
   expect(fair_threads(team) >= 1, "at least one thread");
 }
 
-int run() {
-  let_waiting_threads_yield();
-  ElasticWorld elastic = ElasticWorld::open();
+void check_all(ElasticWorld& elastic) {
   const World& world = elastic.world();
-  at::set_num_threads(1);
   check_collectives(world);
   check_refusals(world);
   check_errors(world);
@@ -409,15 +398,9 @@ int run() {
   check_noise(elastic, 2, 0, 0, true);
   check_noise(elastic, 16, 0, 5, true);
   check_team(world);
-  int all = 0;
-  check_mpi(MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, world.communicator()),
-            "MPI_Allreduce");
-  if (world.rank() == 0 && all == 0) fmt::print("all good on {} ranks\n", world.size());
-  elastic.close();
-  return all == 0 ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace bellows::trainer
 
-int main() { return bellows::trainer::run(); }
+int main() { return bellows::trainer::check_on_ranks(bellows::trainer::check_all); }

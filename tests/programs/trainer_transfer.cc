@@ -5,22 +5,15 @@
 
 #include <cstdlib>
 
+#include "tests/programs/rank_checks.h"
 #include "tests/unit/trainer_fake_dataset.h"
-#include "trainer/course.h"
-#include "trainer/flat_state.h"
 #include "trainer/hash.h"
-#include "trainer/state_transfer.h"
+#include "trainer/state/course.h"
+#include "trainer/state/flat_state.h"
+#include "trainer/state/state_transfer.h"
 
 namespace bellows::trainer {
 namespace {
-
-int failures = 0;
-
-void expect(bool good, const std::string& what) {
-  if (good) return;
-  ++failures;
-  fmt::print(stderr, "FAILED: {}\n", what);
-}
 
 Options options() {
   Options o;
@@ -120,10 +113,7 @@ void check_other_model(ElasticWorld& world) {
   expect(refused == (world.world().size() > 1), "another model is noticed by all");
 }
 
-int run() {
-  setenv("BELLOWS_CHECK_STATE", "1", 1);
-  ElasticWorld world = ElasticWorld::open();
-  at::set_num_threads(1);
+void check_all(ElasticWorld& world) {
   const int last = world.world().size() - 1;
   check_meeting(world, "all equal", [](int) { return 7; }, 7);
   check_meeting(world, "rank 0 is behind", [&](int r) { return r == 0 && last > 0 ? 7 : 8; }, 8);
@@ -137,15 +127,12 @@ int run() {
   check_nothing_to_send(world);
   check_rounds(world);
   check_other_model(world);
-  int all = 0;
-  check_mpi(MPI_Allreduce(&failures, &all, 1, MPI_INT, MPI_SUM, world.world().communicator()),
-            "MPI_Allreduce");
-  if (world.world().rank() == 0 && all == 0) fmt::print("all good on {} ranks\n", last + 1);
-  world.close();
-  return all == 0 ? 0 : 1;
 }
 
 }  // namespace
 }  // namespace bellows::trainer
 
-int main() { return bellows::trainer::run(); }
+int main() {
+  setenv("BELLOWS_CHECK_STATE", "1", 1);
+  return bellows::trainer::check_on_ranks(bellows::trainer::check_all);
+}

@@ -239,8 +239,43 @@ test_mistakes_are_named() {
   expect_contains "$ERR" "the optimizer has a parameter that the model does not have"
   expect_exit 2 library 2 misuse=twice
   expect_contains "$ERR" "loader(): there is one already"
+  expect_exit 1 library 2 misuse=empty
+  expect_contains "$ERR" "after step 3: evaluated() was called, but no rank has looked at a sample"
+  expect_exit 2 library 2 misuse=outside
+  expect_contains "$ERR" "sum() and evaluated() are for the body of run() only"
+  expect_exit 2 library 2 misuse=again
+  expect_contains "$ERR" "run() can be called once only"
   expect_exit 2 library 2 optimizer=lbfgs
   expect_contains "$ERR" "take SGD, Adam, AdamW, RMSprop or Adagrad"
+}
+
+test_ranks_that_differ_in_their_calls_are_named() {
+  local same="all ranks have to make the same calls in the same order"
+  expect_exit 1 library 3 early=1,4
+  expect_contains "$ERR" "after step 4: 2 ranks ask the loader for the next batch, rank 1 has left the body of run(); $same"
+  expect_exit 1 library 2 early=0,4 --checkpoint-dir c
+  expect_contains "$ERR" "rank 1 asks the loader for the next batch, rank 0 has left the body of run()"
+  expect_lacks "$OUT" "result:"
+  expect_exit 1 library 3 more=2,3
+  expect_contains "$ERR" "after step 3: 2 ranks ask the loader for the next batch, rank 2 calls sum(); $same"
+  expect_exit 1 library 3 more=0,6
+  expect_contains "$ERR" "rank 0 calls sum()"
+  expect_exit 1 library 2 longer=1,6
+  expect_contains "$ERR" "after step 6: the ranks give sum() different numbers of values; $same"
+  # It is no death, which the others would outlive.
+  expect_exit 1 launch --elastic 1-2 -n 2 library_steps more=0,5 </dev/null
+  expect_contains "$ERR" "after step 5: rank 1 asks the loader for the next batch, rank 0 calls sum(); $same"
+}
+
+test_a_test_that_a_stop_prevents_is_made_after_the_resumption() {
+  # Heard of in the last step of the second epoch: nothing of it is left but the test.
+  expect_exit 85 library 2 term=1,4 log="$PWD/log" --epochs 4 --checkpoint-dir c --checkpoint-every 1000
+  expect_lacks "$(<log)" "tested 2"
+  expect_exit 0 library 2 log="$PWD/log" --epochs 4 --checkpoint-dir c
+  python3 - <<'END' || fail "epochs or tests are missing: $(<log)"
+tested = [int(line.split()[1]) for line in open("log") if line.startswith("tested")]
+assert tested == [1, 2, 3, 4], tested
+END
 }
 
 test_options_are_shared_with_the_program() {

@@ -127,6 +127,8 @@ test_what_does_not_fit_is_named() {
   head -c 100 plain.pt >cut.pt
   expect_exit 2 script 2 cut.pt
   expect_contains "$ERR" "--model cut.pt: "
+  expect_exit 2 script 2 state.pt
+  expect_contains "$ERR" "--model state.pt: is no TorchScript file; export the network, not its state_dict"
   expect_exit 2 script 2 narrow.pt
   expect_contains "$ERR" "--model narrow.pt: gives 6 values for 2 targets of 10 classes each"
   expect_exit 2 script 2 shapeless.pt

@@ -10,8 +10,8 @@
 #include <optional>
 #include <thread>
 
-#include "mpi_elastic/agent_links.h"
-#include "mpi_elastic/greeting.h"
+#include "mpi_elastic/common/greeting.h"
+#include "mpi_elastic/coordinator/agent_links.h"
 #include "protocol/secret.h"
 
 namespace bellows::elastic {

@@ -5,11 +5,11 @@
 
 #include <boost/json.hpp>
 
-#include "mpi_elastic/membership.h"
-#include "mpi_elastic/name_service.h"
-#include "mpi_elastic/rendezvous.h"
-#include "mpi_elastic/silence.h"
-#include "mpi_elastic/world_spec.h"
+#include "mpi_elastic/common/membership.h"
+#include "mpi_elastic/common/rendezvous.h"
+#include "mpi_elastic/common/silence.h"
+#include "mpi_elastic/common/world_spec.h"
+#include "mpi_elastic/coordinator/name_service.h"
 #include "protocol/message.h"
 
 namespace bellows::elastic {

@@ -13,13 +13,13 @@
 #include <filesystem>
 #include <fstream>
 
-#include "mpi_elastic/agent_settings.h"
-#include "mpi_elastic/binding.h"
-#include "mpi_elastic/job_folder.h"
-#include "mpi_elastic/network.h"
-#include "mpi_elastic/process.h"
-#include "mpi_elastic/rank_environment.h"
-#include "mpi_elastic/rank_process.h"
+#include "mpi_elastic/agent/job_folder.h"
+#include "mpi_elastic/agent/rank_environment.h"
+#include "mpi_elastic/agent/rank_process.h"
+#include "mpi_elastic/common/agent_settings.h"
+#include "mpi_elastic/common/binding.h"
+#include "mpi_elastic/common/network.h"
+#include "mpi_elastic/common/process.h"
 
 namespace bellows::elastic {
 namespace {

@@ -7,9 +7,9 @@
 #include <boost/json.hpp>
 #include <fstream>
 
-#include "mpi_elastic/job_file.h"
-#include "mpi_elastic/node_report.h"
-#include "mpi_elastic/process.h"
+#include "mpi_elastic/common/node_report.h"
+#include "mpi_elastic/common/process.h"
+#include "mpi_elastic/coordinator/job_file.h"
 #include "protocol/message.h"
 #include "tests/unit/control_fixture.h"
 

@@ -6,10 +6,10 @@
 
 #include <cstdlib>
 
-#include "mpi_elastic/allocation.h"
-#include "mpi_elastic/job_outcome.h"
-#include "mpi_elastic/output.h"
-#include "mpi_elastic/run_options.h"
+#include "mpi_elastic/coordinator/allocation.h"
+#include "mpi_elastic/coordinator/job_outcome.h"
+#include "mpi_elastic/coordinator/output.h"
+#include "mpi_elastic/coordinator/run_options.h"
 
 namespace bellows::elastic {
 namespace {

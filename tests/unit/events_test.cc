@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "mpi_elastic/event_log.h"
+#include "mpi_elastic/coordinator/event_log.h"
 #include "scheduler/command/control_command.h"
 #include "scheduler/command/event_file.h"
 #include "scheduler/command/since.h"

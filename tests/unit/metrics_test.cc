@@ -18,7 +18,7 @@
 #include <sstream>
 #include <thread>
 
-#include "mpi_elastic/run_metrics.h"
+#include "mpi_elastic/coordinator/run_metrics.h"
 #include "protocol/fd.h"
 #include "protocol/metrics_server.h"
 #include "protocol/metrics_text.h"

@@ -122,15 +122,20 @@ TEST(Prediction, NeedsTwoSizesAndTheirParts) {
 
 TEST(Prediction, CountsPassesBeforeTheLast) {
   auto run = run_of({{1, 1, 256}, {1, 2, 256}});
-  for (StepRecord& record : run.steps) record.accumulation = 3;
+  for (StepRecord& record : run.steps) {
+    record.accumulation = 3;
+    record.parts.emplace_back("update", 0.125);
+    record.step_seconds += 0.125;
+  }
   const Scaling scaling = of(run);
   ASSERT_EQ(scaling.passes.size(), 2U);
   const auto& [times, accumulation] = scaling.passes.front();
   EXPECT_EQ(accumulation, 3);
   EXPECT_DOUBLE_EQ(times.micro_batch, 64);
   EXPECT_NEAR(times.accumulate_seconds, kTruth.accumulate_seconds(256) / 4, 1e-12);
-  EXPECT_NEAR(3 * times.accumulate_seconds + times.optimize_seconds, run.steps.front().step_seconds,
-              1e-12);
+  EXPECT_DOUBLE_EQ(times.update_seconds, 0.125);
+  EXPECT_NEAR(3 * times.accumulate_seconds + times.optimize_seconds + times.update_seconds,
+              run.steps.front().step_seconds, 1e-12);
 }
 
 }  // namespace

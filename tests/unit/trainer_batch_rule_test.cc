@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "trainer/adaptation/batch_rule.h"
-#include "trainer/sampler.h"
+#include "trainer/data/sampler.h"
 
 namespace bellows::trainer {
 namespace {

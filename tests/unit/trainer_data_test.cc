@@ -7,9 +7,9 @@
 #include <cmath>
 
 #include "tests/unit/trainer_fixture.h"
-#include "trainer/dataset.h"
+#include "trainer/data/dataset.h"
+#include "trainer/data/idx.h"
 #include "trainer/errors.h"
-#include "trainer/idx.h"
 
 namespace bellows::trainer {
 namespace {

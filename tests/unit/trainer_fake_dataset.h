@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "trainer/dataset.h"
+#include "trainer/data/dataset.h"
 
 namespace bellows::trainer {
 

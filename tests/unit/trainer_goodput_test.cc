@@ -29,6 +29,24 @@ TEST(ThroughputModelTest, AddsUpAsInThePaper) {
   EXPECT_NEAR(kTrue.step_seconds(2, 6, 30, 3), 0.15 + last, 1e-12);
   EXPECT_NEAR(kTrue.throughput(2, 6, 30, 3), 720 / (0.15 + last), 1e-9);
   EXPECT_NEAR(kTrue.optimize_seconds(1, 1, 30), 0.05, 1e-7);
+  ThroughputModel slow_update = kTrue;
+  slow_update.update = 0.5;
+  EXPECT_NEAR(slow_update.step_seconds(2, 6, 30, 3), 0.65 + last, 1e-12);
+}
+
+TEST(ThroughputFitTest, TakesTheUpdateAsItIsSeen) {
+  // Of two ranks only: what an update takes is none of their communication.
+  std::mt19937 random(1);
+  std::vector<StepTimes> times;
+  for (const double micro_batch : {8.0, 24.0, 64.0}) {
+    times.push_back(seen(1, 2, micro_batch, random, 0));
+    times.back().update_seconds = 0.04;
+  }
+  const ThroughputModel model = fit_throughput(times);
+  EXPECT_DOUBLE_EQ(model.update, 0.04);
+  EXPECT_NEAR(model.step_seconds(1, 1, 24, 0), kTrue.accumulate_seconds(24) + 0.04, 0.002);
+  times.back().update_seconds = -1;
+  EXPECT_THROW(fit_throughput(times), std::invalid_argument);
 }
 
 TEST(ThroughputFitTest, PredictsConfigurationsItHasNotSeen) {

@@ -5,12 +5,12 @@
 #include "checkpoint/file.h"
 #include "tests/unit/trainer_fake_dataset.h"
 #include "tests/unit/trainer_fixture.h"
-#include "trainer/batch.h"
 #include "trainer/errors.h"
-#include "trainer/gradients.h"
-#include "trainer/model.h"
-#include "trainer/snapshot.h"
-#include "trainer/training_state.h"
+#include "trainer/network/model.h"
+#include "trainer/state/snapshot.h"
+#include "trainer/state/training_state.h"
+#include "trainer/step/batch.h"
+#include "trainer/step/gradients.h"
 
 namespace bellows::trainer {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "tests/unit/trainer_fake_dataset.h"
 #include "trainer/adaptation/gradient_norm.h"
-#include "trainer/passes.h"
-#include "trainer/training_state.h"
+#include "trainer/state/training_state.h"
+#include "trainer/step/passes.h"
 
 namespace bellows::trainer {
 namespace {

@@ -12,10 +12,10 @@
 #include "tests/unit/trainer_fake_dataset.h"
 #include "tests/unit/trainer_fixture.h"
 #include "trainer/errors.h"
-#include "trainer/flat_state.h"
-#include "trainer/parameter_groups.h"
-#include "trainer/snapshot.h"
-#include "trainer/training_state.h"
+#include "trainer/optimizer/parameter_groups.h"
+#include "trainer/state/flat_state.h"
+#include "trainer/state/snapshot.h"
+#include "trainer/state/training_state.h"
 
 namespace bellows::trainer {
 namespace {

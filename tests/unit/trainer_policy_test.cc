@@ -174,13 +174,14 @@ TEST(ProfileTest, HasTheMeansOfEachKind) {
   Profile profile;
   for (int i = 0; i < 40; ++i) {
     profile.add({1, 2, 16, 1.0 + i % 2, 2.0});
-    profile.add({1, 2, 32, 3.0, 4.0 + i % 2});
+    profile.add({1, 2, 32, 3.0, 4.0 + i % 2, i % 2 * 0.5});
   }
   profile.add({1, 3, 32, 1, 1});  // too few to count
   const auto times = profile.times();
   ASSERT_EQ(times.size(), 2);
   EXPECT_NEAR(times[0].accumulate_seconds, 1.5, 1e-9);
   EXPECT_NEAR(times[1].optimize_seconds, 4.5, 1e-9);
+  EXPECT_NEAR(times[1].update_seconds, 0.25, 1e-9);
 }
 
 TEST(ProfileTest, DoesNotFollowSingleOutliers) {

@@ -6,9 +6,9 @@
 #include <set>
 
 #include "tests/unit/trainer_fixture.h"
+#include "trainer/data/sampler.h"
 #include "trainer/errors.h"
-#include "trainer/options.h"
-#include "trainer/sampler.h"
+#include "trainer/options/options.h"
 
 namespace bellows::trainer {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "trainer/adaptation/adaptation.h"
 #include "trainer/adaptation/lr_rule.h"
-#include "trainer/schedule.h"
+#include "trainer/optimizer/schedule.h"
 
 namespace bellows::trainer {
 namespace {

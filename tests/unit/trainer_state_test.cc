@@ -9,14 +9,14 @@
 
 #include "tests/unit/trainer_fake_dataset.h"
 #include "tests/unit/trainer_fixture.h"
-#include "trainer/batch.h"
-#include "trainer/course.h"
+#include "trainer/data/sample_record.h"
 #include "trainer/errors.h"
-#include "trainer/flat_state.h"
-#include "trainer/logical_ranks.h"
-#include "trainer/sample_record.h"
-#include "trainer/saved_image.h"
-#include "trainer/state_transfer.h"
+#include "trainer/state/course.h"
+#include "trainer/state/flat_state.h"
+#include "trainer/state/saved_image.h"
+#include "trainer/state/state_transfer.h"
+#include "trainer/step/batch.h"
+#include "trainer/step/logical_ranks.h"
 
 namespace bellows::trainer {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "trainer/usage.h"
+#include "trainer/step/usage.h"
 
 namespace bellows::trainer {
 namespace {

@@ -4,7 +4,7 @@
 #include <span>
 
 #include "trainer/adaptation/lr_rule.h"
-#include "trainer/schedule.h"
+#include "trainer/optimizer/schedule.h"
 
 namespace bellows::trainer {
 
@@ -75,7 +75,7 @@ Situation situation(const Options& options, const Adaptation& now, int nodes, in
         static_cast<std::int64_t>(times.micro_batch) == now.micro_batch)
       at.samples_per_second = static_cast<double>(now.batch) /
                               (static_cast<double>(now.accumulation) * times.accumulate_seconds +
-                               times.optimize_seconds);
+                               times.optimize_seconds + times.update_seconds);
   return at;
 }
 

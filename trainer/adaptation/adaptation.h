@@ -11,8 +11,8 @@
 #include "trainer/adaptation/gradient_noise.h"
 #include "trainer/adaptation/policy.h"
 #include "trainer/adaptation/profile.h"
-#include "trainer/options.h"
-#include "trainer/sampler.h"
+#include "trainer/data/sampler.h"
+#include "trainer/options/options.h"
 
 namespace bellows::trainer {
 

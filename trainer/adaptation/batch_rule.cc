@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "trainer/sampler.h"
+#include "trainer/data/sampler.h"
 
 namespace bellows::trainer {
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "trainer/options.h"
+#include "trainer/options/options.h"
 
 namespace bellows::trainer {
 

@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "trainer/optimizer.h"
+#include "trainer/optimizer/optimizer.h"
 
 namespace bellows::trainer {
 

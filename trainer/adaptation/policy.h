@@ -78,7 +78,7 @@ class Policy {
   virtual Decision decide(const Situation& now) = 0;
 };
 
-inline constexpr int kPolicyVersion = 2;
+inline constexpr int kPolicyVersion = 3;
 
 }  // namespace bellows::trainer
 

@@ -20,8 +20,8 @@ double mean_with(double mean, double value, std::int64_t steps) {
 }  // namespace
 
 void Profile::add(const StepTimes& seen) {
-  if (!(seen.accumulate_seconds > 0 && seen.optimize_seconds > 0) ||
-      !std::isfinite(seen.accumulate_seconds + seen.optimize_seconds))
+  if (!(seen.accumulate_seconds > 0 && seen.optimize_seconds > 0 && seen.update_seconds >= 0) ||
+      !std::isfinite(seen.accumulate_seconds + seen.optimize_seconds + seen.update_seconds))
     return;
   const auto micro_batch = static_cast<std::int64_t>(seen.micro_batch);
   auto place = std::find_if(entries.begin(), entries.end(), [&](const ProfileEntry& entry) {
@@ -31,13 +31,14 @@ void Profile::add(const StepTimes& seen) {
   if (place == entries.end()) {
     place = std::min_element(entries.begin(), entries.end(),
                              [](const auto& a, const auto& b) { return a.last < b.last; });
-    *place = {seen.nodes, seen.ranks, micro_batch, 0, 0, 0, 0};
+    *place = {.nodes = seen.nodes, .ranks = seen.ranks, .micro_batch = micro_batch};
   }
   place->last = ++steps;
   ++place->steps;
   place->accumulate_seconds =
       mean_with(place->accumulate_seconds, seen.accumulate_seconds, place->steps);
   place->optimize_seconds = mean_with(place->optimize_seconds, seen.optimize_seconds, place->steps);
+  place->update_seconds = mean_with(place->update_seconds, seen.update_seconds, place->steps);
 }
 
 std::vector<StepTimes> Profile::times() const {
@@ -46,7 +47,7 @@ std::vector<StepTimes> Profile::times() const {
     if (entry.steps >= kEnough)
       all.push_back({static_cast<int>(entry.nodes), static_cast<int>(entry.ranks),
                      static_cast<double>(entry.micro_batch), entry.accumulate_seconds,
-                     entry.optimize_seconds});
+                     entry.optimize_seconds, entry.update_seconds});
   return all;
 }
 

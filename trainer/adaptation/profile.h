@@ -20,6 +20,7 @@ struct ProfileEntry {
   std::int64_t last = 0;   // when it was seen last, in steps of the whole profile
   double accumulate_seconds = 0;
   double optimize_seconds = 0;
+  double update_seconds = 0;
   bool operator==(const ProfileEntry&) const = default;
 };
 

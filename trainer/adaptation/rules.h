@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "trainer/adaptation/policy.h"
-#include "trainer/options.h"
+#include "trainer/options/options.h"
 
 namespace bellows::trainer {
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "trainer/options.h"
-#include "trainer/sampler.h"
+#include "trainer/data/sampler.h"
+#include "trainer/options/options.h"
 
 namespace bellows::trainer {
 

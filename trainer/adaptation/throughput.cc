@@ -25,7 +25,8 @@ ThroughputModel model_at(const std::vector<double>& x) {
           std::exp(x[kBetaN]),
           std::exp(x[kAlphaR]),
           std::exp(x[kBetaR]),
-          x[kGamma]};
+          x[kGamma],
+          0};
 }
 
 double further_ranks(int ranks) { return std::max(static_cast<double>(ranks - 2), kTiny); }
@@ -99,9 +100,10 @@ double mean_of(std::span<const StepTimes> seen, double (*value)(const StepTimes&
 void check(std::span<const StepTimes> seen) {
   if (seen.empty()) throw std::invalid_argument("no step times to fit a model to");
   for (const StepTimes& t : seen)
-    if (!(t.accumulate_seconds > 0 && t.optimize_seconds > 0 && t.micro_batch > 0 &&
-          std::isfinite(t.accumulate_seconds + t.optimize_seconds) && t.nodes >= 1 &&
-          t.ranks >= t.nodes))
+    if (!(t.accumulate_seconds > 0 && t.optimize_seconds > 0 && t.update_seconds >= 0 &&
+          t.micro_batch > 0 &&
+          std::isfinite(t.accumulate_seconds + t.optimize_seconds + t.update_seconds) &&
+          t.nodes >= 1 && t.ranks >= t.nodes))
       throw std::invalid_argument("step times must be positive and of at least one rank per node");
 }
 
@@ -198,7 +200,7 @@ double ThroughputModel::optimize_seconds(int nodes, int ranks, double micro_batc
 double ThroughputModel::step_seconds(int nodes, int ranks, double micro_batch,
                                      std::int64_t accumulation) const {
   return static_cast<double>(accumulation) * accumulate_seconds(micro_batch) +
-         optimize_seconds(nodes, ranks, micro_batch);
+         optimize_seconds(nodes, ranks, micro_batch) + update;
 }
 
 double ThroughputModel::throughput(int nodes, int ranks, double micro_batch,
@@ -222,6 +224,7 @@ ThroughputModel fit_throughput(std::span<const StepTimes> seen) {
     }
   }
   ThroughputModel model = model_at(best);
+  model.update = mean_of(seen, [](const auto& t) { return t.update_seconds; });
   if (std::none_of(seen.begin(), seen.end(), [](const auto& t) { return t.nodes > 1; })) {
     model.alpha_n = std::max(model.alpha_n, 1.1 * model.alpha_r);
     model.beta_n = std::max(model.beta_n, 1.1 * model.beta_r);

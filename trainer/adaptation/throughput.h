@@ -15,7 +15,8 @@ struct StepTimes {
   int ranks = 1;
   double micro_batch = 1;         // samples per rank and pass
   double accumulate_seconds = 0;  // a forward and backward pass alone
-  double optimize_seconds = 0;    // the last pass of a step, with the reduction and the update
+  double optimize_seconds = 0;    // the last pass of a step, with the reduction
+  double update_seconds = 0;      // what follows: the optimizer. May be zero
 };
 
 /// With m samples per pass, s passes before the last, and K ranks:
@@ -23,13 +24,16 @@ struct StepTimes {
 ///   T_net   = alpha_n + beta_n max(K - 2, e) on several nodes, alpha_r + beta_r max(K - 2, e) on
 ///             one, about zero for one rank (a ring: its rounds grow with the ranks)
 ///   T_opt   = (T_accum^gamma + T_net^gamma)^(1 / gamma): gamma 1 without overlap, 10 with all of
-///   it T_step  = s T_accum + T_opt.
-/// All in seconds.
+///             it
+///   T_step  = s T_accum + T_opt + T_update
+/// All in seconds. T_update is not in the paper; where the optimizer is slow beside the passes, one
+/// rank would look too fast without it.
 struct ThroughputModel {
   double alpha_c = 0.1, beta_c = 0.01;
   double alpha_n = 0.1, beta_n = 0.01;
   double alpha_r = 0.1, beta_r = 0.01;
   double gamma = 1;
+  double update = 0;
   bool operator==(const ThroughputModel&) const = default;
 
   double accumulate_seconds(double micro_batch) const;
@@ -45,8 +49,8 @@ struct ThroughputModel {
 /// betas). What nothing has been seen of is taken for cheap, so that it gets tried: with one size
 /// of passes alpha_c is half of their time, networks nobody has used cost nothing, and without more
 /// than two ranks their number costs nothing. Without several nodes, their terms are 1.1 times
-/// those of one node. Throws std::invalid_argument without data or with times that are not
-/// positive.
+/// those of one node. T_update is the mean of those seen. Throws std::invalid_argument without data
+/// or with times that are not positive.
 ThroughputModel fit_throughput(std::span<const StepTimes> seen);
 
 }  // namespace bellows::trainer

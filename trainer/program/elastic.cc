@@ -7,16 +7,17 @@
 #include <cstring>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 
 #include "bellows/bellows.h"
 #include "mpi_elastic/timeline.h"
-#include "trainer/device.h"
 #include "trainer/elastic_training.h"
 #include "trainer/errors.h"
-#include "trainer/options.h"
-#include "trainer/place.h"
+#include "trainer/options/options.h"
 #include "trainer/program/program_workload.h"
 #include "trainer/signals.h"
+#include "trainer/team/device.h"
+#include "trainer/team/place.h"
 #include "trainer/torch_error.h"
 
 namespace bellows {
@@ -67,12 +68,17 @@ class Elastic::Impl {
   }
 
   ProgramWorkload& workload() const {
-    if (!program) throw std::logic_error("to be called from within the body of run() only");
+    if (!program)
+      end_with(
+          options,
+          "epochs(), the loader, backward(), step(), sum() and evaluated() are for the body of "
+          "run() only");
     return *program;
   }
 
   Options options;
   std::uint64_t samples = 0;
+  bool ran = false;
   std::unique_ptr<ProgramWorkload> program;
 };
 
@@ -99,6 +105,7 @@ int Elastic::run(torch::nn::Module& model, torch::optim::Optimizer& optimizer,
                  const std::function<void()>& body) {
   Options& options = impl_->options;
   if (impl_->samples == 0) end_with(options, "run(): loader() has to be called before");
+  if (std::exchange(impl_->ran, true)) end_with(options, "run() can be called once only");
   if (!trainer::has_launcher())
     end_with(options, fmt::format("not started by a launcher; use: bellows-run [-n RANKS] {} ...",
                                   options.program));

@@ -11,6 +11,7 @@
 
 #include "trainer/errors.h"
 #include "trainer/hash.h"
+#include "trainer/program/roll_call.h"
 
 namespace bellows::trainer {
 
@@ -80,6 +81,7 @@ Outcome ProgramWorkload::train(Training& training) {
                        training.team().size());
   if (stage_ != Stage::kSamples || training.in_step())
     throw std::logic_error("the training ends in the middle of a step: step() was not called");
+  call_roll(training.team(), Call::kEnd, 0, steps())->wait();
   return training.finish();
 }
 
@@ -131,6 +133,7 @@ std::size_t ProgramWorkload::next_epoch() {
   return guarded([&]() -> std::size_t {
     if (rehearsing_) return 1;
     expect(Stage::kSamples, "the next epoch");
+    call_roll(training_->team(), Call::kEpoch, 0, steps());
     if (training_->interrupted()) leave(*training_->before_step());
     const bool first = !std::exchange(epochs_used_, true);
     if (!first && !loader_ended_)
@@ -170,6 +173,7 @@ std::vector<std::size_t> ProgramWorkload::next_samples() {
 
 /// Of a step that begins, if there is another one in this epoch.
 std::vector<std::size_t> ProgramWorkload::first_samples() {
+  call_roll(training_->team(), Call::kBatch, 0, steps());
   if (training_->interrupted()) leave(*training_->before_step());
   // A program without epochs(): a loader that begins anew ends what came before.
   if (!epochs_used_ && std::exchange(loader_ended_, false)) settle();
@@ -229,6 +233,7 @@ bool ProgramWorkload::step() {
 std::vector<double> ProgramWorkload::sum(const std::vector<double>& values) {
   return guarded([&] {
     if (rehearsing_) throw Leave{};
+    call_roll(training_->team(), Call::kSum, values.size(), steps());
     return training_->team().sum(values);
   });
 }
@@ -236,8 +241,14 @@ std::vector<double> ProgramWorkload::sum(const std::vector<double>& values) {
 Sums ProgramWorkload::evaluated(const Sums& own) {
   return guarded([&] {
     if (rehearsing_) throw Leave{};
+    call_roll(training_->team(), Call::kEvaluated, 0, steps());
     const auto all = training_->team().sum(std::vector{own.loss, own.correct, own.targets});
     const Sums sums{all[0], all[1], all[2]};
+    if (!(sums.targets > 0))
+      throw SharedError(
+          kFailure,
+          fmt::format("after step {}: evaluated() was called, but no rank has looked at a sample",
+                      steps()));
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - ended_;
     training_->evaluated(sums, loader_ended_ ? took.count() : 0);
     return sums;

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/options.h"
+#include "trainer/options/options.h"
 #include "trainer/program/torch_optimizer.h"
 #include "trainer/training.h"
 #include "trainer/workload.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/optimizer.h"
+#include "trainer/optimizer/optimizer.h"
 
 namespace bellows::trainer {
 

@@ -40,6 +40,7 @@ json::value model_json(const std::optional<Predictions>& found) {
   for (const Prediction& size : found->sizes) sizes.push_back(prediction_json(size));
   const trainer::ThroughputModel& m = found->model;
   return json::object{
+      {"update", m.update},
       {"alpha_c", m.alpha_c},
       {"beta_c", m.beta_c},
       {"alpha_n", m.alpha_n},

@@ -78,8 +78,8 @@ std::optional<Predictions> predict(const Scaling& scaling) {
   if (sizes.size() < 2 || !std::isfinite(scaling.sizes.front().batch)) return std::nullopt;
   Predictions all{.model = trainer::fit_throughput(times)};
   for (const auto& [seen, accumulation] : scaling.passes) {
-    const double measured =
-        static_cast<double>(accumulation) * seen.accumulate_seconds + seen.optimize_seconds;
+    const double measured = static_cast<double>(accumulation) * seen.accumulate_seconds +
+                            seen.optimize_seconds + seen.update_seconds;
     const double expected =
         all.model.step_seconds(seen.nodes, seen.ranks, seen.micro_batch, accumulation);
     all.error = std::max(all.error, std::abs(expected / measured - 1));

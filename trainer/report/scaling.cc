@@ -58,12 +58,19 @@ void add_parts(const std::vector<const StepRecord*>& records, SizeResult& result
 /// Of one record; nothing where its parts are not known. As the trainer does, "backward" ends with
 /// this rank's last gradient.
 std::optional<trainer::StepTimes> times_of(const StepRecord& r) {
-  double compute = 0;
+  double compute = 0, update = 0;
   for (const auto& [name, seconds] : r.parts)
-    if (name == "data" || name == "forward" || name == "backward") compute += seconds;
+    if (name == "data" || name == "forward" || name == "backward")
+      compute += seconds;
+    else if (name == "update")
+      update += seconds;
   const double passes = static_cast<double>(r.accumulation) + 1;
-  trainer::StepTimes times{r.nodes, r.ranks, r.step_samples() / r.ranks / passes, compute / passes,
-                           r.step_seconds - compute / passes * (passes - 1)};
+  trainer::StepTimes times{r.nodes,
+                           r.ranks,
+                           r.step_samples() / r.ranks / passes,
+                           compute / passes,
+                           r.step_seconds - compute / passes * (passes - 1) - update,
+                           update};
   const bool known = compute > 0 && times.optimize_seconds > 0 && times.micro_batch > 0 &&
                      r.nodes <= r.ranks && std::isfinite(times.micro_batch);
   return known ? std::optional(times) : std::nullopt;
@@ -74,7 +81,7 @@ void add_passes(const std::vector<const StepRecord*>& records, Scaling& scaling)
   constexpr double kFewest = 3;
   struct Times {
     trainer::StepTimes first;
-    std::vector<Weighted> accumulate, optimize;
+    std::vector<Weighted> accumulate, optimize, update;
   };
   std::map<std::tuple<int, std::int64_t, std::int64_t>, Times> groups;
   for (const StepRecord* r : records) {
@@ -84,12 +91,14 @@ void add_passes(const std::vector<const StepRecord*>& records, Scaling& scaling)
     group.first = *times;
     group.accumulate.push_back({times->accumulate_seconds, static_cast<double>(r->steps)});
     group.optimize.push_back({times->optimize_seconds, static_cast<double>(r->steps)});
+    group.update.push_back({times->update_seconds, static_cast<double>(r->steps)});
   }
   for (auto& [key, group] : groups) {
     const Spread accumulate = spread_of(std::move(group.accumulate));
     if (accumulate.count < kFewest) continue;
     group.first.accumulate_seconds = accumulate.median;
     group.first.optimize_seconds = spread_of(std::move(group.optimize)).median;
+    group.first.update_seconds = spread_of(std::move(group.update)).median;
     scaling.passes.push_back({group.first, std::get<1>(key)});
   }
 }
