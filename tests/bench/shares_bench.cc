@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// shares_bench none|equal|speed STEPS: the seconds of training steps, as a JSON list, of ranks for
-// which a sample takes a millisecond (asleep: so that the cores of the machine, and what else they
-// do, hardly matter). The last rank takes three, but with none. All else is what bellows-train
-// does.
+// shares_bench none|equal|speed STEPS asleep|computing: the seconds of training steps, as a JSON
+// list, of ranks for which a sample takes a millisecond (asleep, so that the cores of the machine,
+// and what else they do, hardly matter) or so many products of matrices (computing). The last rank
+// takes three times as long, but with none. All else is what bellows-train does.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "tests/unit/trainer_fake_dataset.h"
-#include "trainer/mpi_backend.h"
-#include "trainer/step.h"
-#include "trainer/team.h"
+#include "trainer/step/step.h"
+#include "trainer/team/mpi_backend.h"
+#include "trainer/team/team.h"
 
 namespace bellows::trainer {
 namespace {
@@ -24,22 +24,28 @@ constexpr std::int64_t kBatch = 128;
 
 class SlowDataset : public FakeDataset {
  public:
-  SlowDataset(double seconds, std::uint64_t samples)
-      : FakeDataset({{16}, false, 4}), seconds_(seconds), samples_(samples) {}
+  SlowDataset(int units, bool computing, std::uint64_t samples)
+      : FakeDataset({{16}, false, 4}), units_(units), computing_(computing), samples_(samples) {}
   std::uint64_t size(Split) const override { return samples_; }
   void read(Split split, std::span<const std::uint64_t> ids,
             const SampleBuffers& out) const override {
     FakeDataset::read(split, ids, out);
-    std::this_thread::sleep_for(
-        std::chrono::duration<double>(seconds_ * static_cast<double>(ids.size())));
+    const auto units = static_cast<std::size_t>(units_) * ids.size();
+    if (!computing_) return std::this_thread::sleep_for(std::chrono::milliseconds(units));
+    constexpr std::size_t kProducts = 20;  // some tenths of a millisecond
+    const torch::NoGradGuard no_grad;
+    for (std::size_t i = 0; i < kProducts * units; ++i) torch::mm_out(product_, factor_, factor_);
   }
 
  private:
-  double seconds_;
+  int units_;
+  bool computing_;
   std::uint64_t samples_;
+  torch::Tensor factor_ = torch::ones({64, 64});
+  mutable torch::Tensor product_ = torch::empty({64, 64});
 };
 
-int run(const std::string& kind, int steps) {
+int run(const std::string& kind, int steps, bool computing) {
   let_waiting_threads_yield();
   ElasticWorld elastic = ElasticWorld::open();
   at::set_num_threads(1);
@@ -51,7 +57,7 @@ int run(const std::string& kind, int steps) {
   options.batch = kBatch;
   options.shares = kind == "speed" ? "speed" : "equal";
   const bool slow = kind != "none" && world.rank() == world.size() - 1;
-  const SlowDataset data(slow ? 0.003 : 0.001, static_cast<std::uint64_t>(kBatch * (steps + 1)));
+  const SlowDataset data(slow ? 3 : 1, computing, static_cast<std::uint64_t>(kBatch * (steps + 1)));
   TrainingState state(options, data, torch::kCPU);
   StepClock clock;
   Course course;
@@ -76,9 +82,9 @@ int run(const std::string& kind, int steps) {
 }  // namespace bellows::trainer
 
 int main(int argc, char** argv) {
-  if (argc != 3) {
-    fmt::print(stderr, "usage: shares_bench none|equal|speed STEPS\n");
+  if (argc != 4) {
+    fmt::print(stderr, "usage: shares_bench none|equal|speed STEPS asleep|computing\n");
     return 2;
   }
-  return bellows::trainer::run(argv[1], std::atoi(argv[2]));
+  return bellows::trainer::run(argv[1], std::atoi(argv[2]), std::string(argv[3]) == "computing");
 }
