@@ -26,7 +26,7 @@ int run(int argc, char** argv) {
   try {
     options = parse_options(argc, argv);
   } catch (const UsageError& e) {
-    if (is_first_process()) complain(e.what());
+    complain_before_world(options.program, e.what());
     return kUsage;
   }
   if (options.help || options.version) {
@@ -44,7 +44,7 @@ int run(int argc, char** argv) {
     try {
       Timeline::open(options.timeline, static_cast<std::uint64_t>(options.timeline_mb * (1 << 20)));
     } catch (const std::runtime_error& e) {
-      complain(std::string("--") + e.what());
+      complain_before_world(options.program, std::string("--") + e.what());
       return kUsage;
     }
   }

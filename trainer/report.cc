@@ -367,6 +367,7 @@ void Report::evaluation(const TrainingState& state, const Sums& sums, double sec
                    state.step, sums.mean_loss(), quality(sums)));
   metric("evaluation", {{"step", state.step},
                         {"pass", state.sampler.position().pass},
+                        {"sample", state.samples},
                         {"loss", sums.mean_loss()},
                         {"accuracy", sums.accuracy()},
                         {"perplexity", std::exp(sums.mean_loss())},

@@ -12,6 +12,7 @@
 #include "trainer/errors.h"
 #include "trainer/signals.h"
 #include "trainer/state/snapshot.h"
+#include "trainer/team/place.h"
 
 namespace bellows::trainer {
 
@@ -120,6 +121,7 @@ unsigned Training::decide() const {
 }
 
 bool Training::evaluation_due() const {
+  if (options_.evaluate_steps > 0 && state_.step % options_.evaluate_steps == 0) return true;
   const Position& at = state_.sampler.position();
   return options_.evaluate_every > 0 && at.offset == 0 &&
          static_cast<std::int64_t>(at.pass) % options_.evaluate_every == 0;

@@ -278,6 +278,16 @@ assert tested == [1, 2, 3, 4], tested
 END
 }
 
+test_a_process_says_itself_what_only_it_finds() {
+  # shellcheck disable=SC2016 # for the shell of each rank
+  local odd='if [[ $PMIX_RANK == 1 ]]; then set -- --batch-rule never; fi; exec library_steps "$@"'
+  expect_exit 2 launch -n 2 bash -c "$odd" odd --epochs 1 </dev/null
+  expect_matches "$ERR" 'library_steps: rank 1 on [^:]+: --batch-rule never: use one of'
+  # Of what all find, one speaks.
+  expect_exit 2 library 3 --batch-rule never
+  expect_lacks "$ERR" "rank 1 on"
+}
+
 test_options_are_shared_with_the_program() {
   expect_exit 2 library 1 --batch-rule never
   expect_contains "$ERR" "library_steps: --batch-rule never: use one of"

@@ -70,3 +70,13 @@ test_agreement_is_waiting_for_ranks_that_are_further_behind() {
 }
 # Longer than half of a stop, in one step.
 _has_waited() { ask 'sys.exit(max(s["parts"]["agreement"] for s in steps) < 0.25)' 2>/dev/null; }
+
+test_evaluations_come_when_they_are_asked_for() {
+  data
+  expect_exit 0 train_mlp 2 --steps 17 --metrics m.jsonl --evaluate-every 0 --evaluate-steps 5
+  check 'seen = [(line["step"], line["sample"]) for line in lines if line["event"] == "evaluation"]
+assert seen == [(s, 50 * s) for s in (5, 10, 15, 17)], seen'
+  rm m.jsonl
+  expect_exit 0 train_mlp 2 --steps 24 --metrics m.jsonl --evaluate-steps 12
+  check 'assert [line["step"] for line in lines if line["event"] == "evaluation"] == [12, 24], lines'
+}

@@ -120,6 +120,12 @@ test_texts_have_a_target_for_each_token() {
   expect_matches "$OUT" 'result: perplexity='
 }
 
+test_where_memory_ends_passes_become_smaller() {
+  export_nets
+  expect_exit 0 script 2 hungry.pt --batch 200 --steps 3
+  expect_matches "$ERR" 'rank [01] has no memory for more than 25 samples at once'
+}
+
 test_what_does_not_fit_is_named() {
   export_nets
   expect_exit 2 script 2 none.pt

@@ -170,6 +170,7 @@ void check(Options& o, const po::variables_map& given) {
           fmt::format("--timeline-mb {}: must be a positive number", o.timeline_mb));
   require_range<std::int64_t>("log-every", o.log_every, 1, kMany);
   require_range<std::int64_t>("evaluate-every", o.evaluate_every, 0, kMany);
+  require_range<std::int64_t>("evaluate-steps", o.evaluate_steps, 0, kMany);
 }
 
 void check_optimizer(const Options& o) {

@@ -65,9 +65,9 @@ void parse_lr_factors(const std::string& text, Options& o) {
     double factor = -1;
     char more = 0;
     std::istringstream in(sign == std::string::npos ? "" : part.substr(sign + 1));
-    require(in >> factor && !(in >> more) && std::isfinite(factor) && factor >= 0 && sign > 0,
+    require(in >> factor && !(in >> more) && factor >= 0 && factor <= 1e6 && sign > 0,
             "--lr-factors " + part +
-                ": use PATTERN=FACTOR, such as 'output.*=0.1', with a factor of at least 0");
+                ": use PATTERN=FACTOR, such as 'output.*=0.1', with a factor from 0 to 1e6");
     o.lr_factors.emplace_back(part.substr(0, sign), factor);
   }
 }

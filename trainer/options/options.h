@@ -88,7 +88,8 @@ struct Options {
   double timeline_mb = 256;
   std::string record_samples;
   std::int64_t log_every = 50;
-  std::int64_t evaluate_every = 1;
+  std::int64_t evaluate_every = 1;  // passes
+  std::int64_t evaluate_steps = 0;  // updates; 0: not by these
 
   bool help = false;
   bool version = false;

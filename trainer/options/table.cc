@@ -119,7 +119,9 @@ Table::Table(Options& o) {
       "log-every", po::value(&o.log_every)->default_value(o.log_every),
       "steps between lines of output and metrics")(
       "evaluate-every", po::value(&o.evaluate_every)->default_value(o.evaluate_every),
-      "passes between evaluations on the test data; 0: only at the end");
+      "passes between evaluations on the test data; 0: only at the end")(
+      "evaluate-steps", po::value(&o.evaluate_steps)->default_value(o.evaluate_steps, "none"),
+      "updates between further evaluations");
   self.add_options()("config", po::value(&config), "file with lines NAME = VALUE, # comments")(
       "help,h", po::bool_switch(&o.help), "show this")("version", po::bool_switch(&o.version),
                                                        "show the version");

@@ -39,7 +39,7 @@ Options defaults_for(const char* program, const Defaults& defaults) {
 }
 
 [[noreturn]] void end_with(const Options& options, const std::string& text) {
-  if (trainer::is_first_process()) fmt::print(stderr, "{}: {}\n", options.program, text);
+  trainer::complain_before_world(options.program, text);
   std::exit(trainer::kUsage);
 }
 

@@ -11,6 +11,7 @@
 #include "trainer/hash.h"
 #include "trainer/state/flat_state.h"
 #include "trainer/team/team.h"
+#include "trainer/team/place.h"
 
 namespace bellows::trainer {
 

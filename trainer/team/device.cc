@@ -3,11 +3,10 @@
 
 #include "config.h"
 #include "trainer/errors.h"
+#include "trainer/team/place.h"
 #ifdef BELLOWS_HAVE_CUDA
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <array>
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #endif
@@ -27,17 +26,16 @@ torch::Device make_device(const std::string& name, int local_rank) {
 c10::intrusive_ptr<c10d::Backend> make_cuda_backend(
     int rank, int size, const torch::Device& device,
     const std::function<std::string(std::string)>& broadcast) {
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
+  const std::string host = host_name();
   c10d::TCPStoreOptions options;
   options.isServer = rank == 0;
   options.numWorkers = size;
   options.waitWorkers = false;
   options.port = 0;
   c10::intrusive_ptr<c10d::TCPStore> store;
-  if (rank == 0) store = c10::make_intrusive<c10d::TCPStore>(host.data(), options);
+  if (rank == 0) store = c10::make_intrusive<c10d::TCPStore>(host, options);
   const std::string where =
-      broadcast(rank == 0 ? fmt::format("{} {}", host.data(), store->getPort()) : "");
+      broadcast(rank == 0 ? fmt::format("{} {}", host, store->getPort()) : "");
   if (rank != 0) {
     const auto space = where.find(' ');
     options.port = static_cast<std::uint16_t>(std::stoi(where.substr(space + 1)));

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/team/place.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <array>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "mpi_elastic/elastic_world.h"
 
@@ -16,6 +22,22 @@ bool has_launcher() {
 bool is_first_process() {
   const char* rank = std::getenv("PMIX_RANK");
   return rank == nullptr || std::strcmp(rank, "0") == 0;
+}
+
+void complain_before_world(const std::string& program, const std::string& text) {
+  constexpr std::chrono::seconds kDeference{3};
+  std::string who;
+  if (!is_first_process()) {
+    std::this_thread::sleep_for(kDeference);
+    who = fmt::format("rank {} on {}: ", std::getenv("PMIX_RANK"), host_name());
+  }
+  fmt::print(stderr, "{}: {}{}\n", program, who, text);
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
 }
 
 int local_rank() {

@@ -2,7 +2,6 @@
 #include "trainer/team/team.h"
 
 #include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +10,7 @@
 
 #include "trainer/errors.h"
 #include "trainer/team/device.h"
+#include "trainer/team/place.h"
 
 namespace bellows::trainer {
 
@@ -132,12 +132,6 @@ void together(Team& team, const std::function<void()>& work) {
   const auto rank = failed - all.begin();
   const std::string where = rank == 0 ? "" : "rank " + std::to_string(rank) + ": ";
   throw SharedError(failed->front() - '0', where + failed->substr(1));
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 int fair_threads(Team& team) {

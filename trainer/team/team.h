@@ -74,8 +74,6 @@ class Team {
 /// of them, so that they end together. Collective.
 void together(Team& team, const std::function<void()>& work);
 
-std::string host_name();
-
 /// The cores a rank may use, divided among the ranks of this node that may use the same; at least
 /// one. Collective.
 int fair_threads(Team& team);
