@@ -7,12 +7,16 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
+#include <span>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "mpi_elastic/timeline.h"
 #include "trainer/adaptation/rules.h"
 #include "trainer/errors.h"
+#include "trainer/hash.h"
 #include "trainer/signals.h"
 #include "trainer/state/saved_image.h"
 #include "trainer/team/device.h"
@@ -127,6 +131,27 @@ void ElasticTraining::enter_report(Team& team) {
   }
 }
 
+/// Ranks that differ would train different models, or wait for each other in different places.
+void ElasticTraining::require_same_options(Team& team) const {
+  std::map<std::string, std::string> own = options_.common();
+  for (const ParameterGroup& group : state_->optimizer->groups())
+    own["lr"] += fmt::format(" {}", group.factor);
+  std::string text;
+  for (const auto& [name, value] : own) text += fmt::format("--{} {}\n", name, value);
+  if (team.agree(hash_of(std::as_bytes(std::span(text))))) return;
+  const std::vector<std::string> all = team.gather(text);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    std::istringstream first(all[0]), other(all[rank]);
+    for (std::string a, b; std::getline(first, a) && std::getline(other, b);)
+      if (a != b)
+        throw SharedError(kUsage,
+                          fmt::format("rank 0 has {} and rank {} has {}: all ranks need the "
+                                      "same options and learning rates",
+                                      a, rank, b));
+  }
+  throw SharedError(kUsage, "the ranks differ in their options");
+}
+
 void ElasticTraining::tell_of_change(const Gathering& gathering, ElasticWorld& world) {
   Change change;
   change.epoch = world.epoch();
@@ -147,6 +172,7 @@ Outcome ElasticTraining::train_in(ElasticWorld& world) {
   together(plain, [&] {
     if (!state_) load(world.world().local_rank());
   });
+  require_same_options(plain);
   std::unique_ptr<Team> accelerated;
   if (!device_.is_cpu()) accelerated = std::make_unique<Team>(world.world(), device_);
   Team& team = accelerated ? *accelerated : plain;

@@ -36,6 +36,7 @@ class ElasticTraining {
   int run_in(ElasticWorld& world);  // in it and those that follow
   Outcome train_in(ElasticWorld& world);
   void enter_report(Team& team);
+  void require_same_options(Team& team) const;
   void tell_of_change(const Gathering& gathering, ElasticWorld& world);
   int code_of(Outcome outcome) const;
   void save_image(int file) const;

@@ -98,7 +98,7 @@ void Training::resume() {
   {
     const ElasticWorld::Update update(world_);
     if (settled) course_.settled_step = state_.step;
-    if (!from.empty()) course_.saved_step = state_.step;
+    if (!from.empty() && settled) course_.saved_step = state_.step;
     state_.complete = true;
   }
   if (!from.empty()) report_.resume(state_, from);

@@ -55,6 +55,8 @@ class Training {
   /// A signal has come, or the world is to be changed: before_step() would say so.
   bool interrupted() const;
   bool reached_limit() const;
+  /// settle() would save: a collective.
+  bool save_due() const { return course_.settled_step != state_.step && checkpoint_due(); }
   /// What is due after the step that was made: evaluations, checkpoints. Once for each step.
   void settle();
   /// The end of a training that has reached a limit.

@@ -12,6 +12,7 @@
 //     term=RANK,STEP    a SIGTERM to itself, in the step after this one
 //     early=RANK,STEP   leaves the body after this step
 //     more=RANK,STEP    one sum() more after it
+//     between=RANK,STEP a sum() in the step after it, before backward()
 //     longer=RANK,STEP  the sum() behind it has another length
 //     leave=RANK,STEP   after this step rank 1 is asked to leave
 //     misuse=next|backward|step|break|unused|unfreeze|stranger|twice|empty|outside|again   a
@@ -121,6 +122,7 @@ int main(int argc, char** argv) {
         if (misuse == "next") continue;
         auto loss = torch::mse_loss(model.forward(batch.data), batch.target);
         pause(words["pause"]);
+        if (is_now("between")) elastic.sum({1});
         if (is_now("term")) std::raise(SIGTERM);
         if (is_now("throw")) throw std::runtime_error("the sky is falling");
         if (is_now("odd")) throw 7;

@@ -252,19 +252,51 @@ test_mistakes_are_named() {
 test_ranks_that_differ_in_their_calls_are_named() {
   local same="all ranks have to make the same calls in the same order"
   expect_exit 1 library 3 early=1,4
-  expect_contains "$ERR" "after step 4: 2 ranks ask the loader for the next batch, rank 1 has left the body of run(); $same"
+  expect_contains "$ERR" "after step 4: 2 ranks call backward(), rank 1 has left the body of run(); $same"
   expect_exit 1 library 2 early=0,4 --checkpoint-dir c
-  expect_contains "$ERR" "rank 1 asks the loader for the next batch, rank 0 has left the body of run()"
+  expect_contains "$ERR" "rank 1 calls backward(), rank 0 has left the body of run()"
   expect_lacks "$OUT" "result:"
+  expect_exit 1 library 2 early=0,4 --checkpoint-dir c --checkpoint-every 1 --resume none
+  expect_contains "$ERR" "rank 1 asks the loader for the next batch, rank 0 has left the body of run()"
   expect_exit 1 library 3 more=2,3
-  expect_contains "$ERR" "after step 3: 2 ranks ask the loader for the next batch, rank 2 calls sum(); $same"
-  expect_exit 1 library 3 more=0,6
-  expect_contains "$ERR" "rank 0 calls sum()"
+  expect_contains "$ERR" "after step 3: rank 2 calls sum(), 2 ranks call evaluated(); $same"
+  expect_exit 1 library 3 between=0,5
+  expect_contains "$ERR" "after step 5: 2 ranks call backward(), rank 0 calls sum(); $same"
   expect_exit 1 library 2 longer=1,6
   expect_contains "$ERR" "after step 6: the ranks give sum() different numbers of values; $same"
   # It is no death, which the others would outlive.
   expect_exit 1 launch --elastic 1-2 -n 2 library_steps more=0,5 </dev/null
-  expect_contains "$ERR" "after step 5: rank 1 asks the loader for the next batch, rank 0 calls sum(); $same"
+  expect_contains "$ERR" "after step 5: rank 1 calls backward(), rank 0 calls sum(); $same"
+  expect_exit 1 launch --elastic 1-2 -n 2 library_steps between=1,5 </dev/null
+  expect_contains "$ERR" "after step 5: rank 0 calls backward(), rank 1 calls sum(); $same"
+}
+
+test_a_difference_in_calls_is_noticed_before_the_world_changes() {
+  LIMIT=60 expect_exit 1 launch --elastic 1-3 -n 3 library_steps --epochs 8 leave=0,7 more=2,8 </dev/null
+  expect_matches "$ERR" 'after step 8: 2 ranks ask the loader for the next batch, rank 2 calls sum\(\)'
+}
+
+test_ranks_with_other_options_are_named() {
+  # shellcheck disable=SC2016 # for the shell of each rank
+  local odd='if [[ $PMIX_RANK == 1 ]]; then set -- $ODD; fi; exec library_steps "$@"'
+  export ODD
+  for ODD in "--clip 0.5" "--steps 4" "--checkpoint-dir c" "--metrics m.jsonl"; do
+    expect_exit 2 launch -n 2 bash -c "$odd" odd </dev/null
+    expect_matches "$ERR" "rank 0 has ${ODD%% *} .* and rank 1 has ${ODD%% *} .*: all ranks need the same options"
+  done
+}
+
+test_a_test_behind_the_last_step_is_made_again() {
+  # The limit comes within an epoch.
+  expect_exit 85 library 2 --steps 4 --checkpoint-dir c log="$PWD/log" term=1,2
+  expect_lacks "$(<log)" "tested 2"
+  expect_exit 0 library 2 --steps 4 --checkpoint-dir c log="$PWD/log"
+  expect_equal 1 "$(grep -c 'tested 2' log)"
+  # It is noted, too.
+  expect_exit 0 library 2 --steps 4 --checkpoint-dir c log="$PWD/log"
+  expect_equal 1 "$(grep -c 'tested 2' log)"
+  expect_exit 0 launch --elastic 1-3 -n 3 library_steps --steps 4 log="$PWD/again" stop=1,4 </dev/null
+  expect_contains "$(<again)" "tested 2 90"
 }
 
 test_a_test_that_a_stop_prevents_is_made_after_the_resumption() {

@@ -120,6 +120,22 @@ test_texts_have_a_target_for_each_token() {
   expect_matches "$OUT" 'result: perplexity='
 }
 
+test_buffers_that_are_assigned_are_part_of_the_state() {
+  export_nets
+  expect_exit 0 script 2 assigning.pt --batch 50 --steps 10 --micro-batch 10 --checkpoint-dir c --checkpoint-every 5
+  expect_exit 0 script 1 assigning.pt --batch 50 --steps 10 --micro-batch 10 --resume c/checkpoint-000000000005.h5 --checkpoint-dir d
+  python3 - <<'END' || fail "the buffers are not as they are in Python"
+import h5py
+for folder, rest in (("c", 0), ("d", 10)):
+    with h5py.File(f"{folder}/checkpoint-000000000010.h5") as file:
+        seen, added = (file["buffers"][name][0] for name in ("seen", "added"))
+        # Three passes of a rank with 25 samples, five of one with 50.
+        assert seen == added == (40 if rest else 30), (folder, seen, added)
+END
+  expect_exit 2 script 1 growing.pt --batch 50 --steps 2
+  expect_contains "$ERR" "--model growing.pt: changes the shape or type of its buffer all in training"
+}
+
 test_where_memory_ends_passes_become_smaller() {
   export_nets
   expect_exit 0 script 2 hungry.pt --batch 200 --steps 3
@@ -135,6 +151,10 @@ test_what_does_not_fit_is_named() {
   expect_contains "$ERR" "--model cut.pt: "
   expect_exit 2 script 2 state.pt
   expect_contains "$ERR" "--model state.pt: is no TorchScript file; export the network, not its state_dict"
+  expect_exit 2 script 2 detached.pt
+  expect_contains "$ERR" "--model detached.pt: has a loss from which no gradient leads to its parameters"
+  expect_exit 2 script 2 half.pt
+  expect_contains "$ERR" "--model half.pt: has first.weight of type Half: export it with float or double parameters"
   expect_exit 2 script 2 narrow.pt
   expect_contains "$ERR" "--model narrow.pt: gives 6 values for 2 targets of 10 classes each"
   expect_exit 2 script 2 shapeless.pt

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "trainer/errors.h"
 #include "trainer/hash.h"
@@ -21,8 +22,15 @@ class ScriptModel : public Model {
   explicit ScriptModel(torch::jit::Module module)
       : module_(std::move(module)), own_loss_(module_.find_method("loss").has_value()) {
     for (const auto& parameter : module_.named_parameters())
-      add(parameter.value.requires_grad() ? trained_ : others_, parameter.name, parameter.value);
-    for (const auto& buffer : module_.named_buffers()) add(others_, buffer.name, buffer.value);
+      add(parameter.value.requires_grad() ? trained_ : constants_, parameter.name, parameter.value);
+    NamedTensors seen = constants_;
+    for (const auto& part : module_.named_modules())
+      for (const auto& buffer : part.value.named_buffers(/*recurse=*/false)) {
+        const std::size_t before = seen.size();
+        const std::string name = part.name.empty() ? buffer.name : part.name + "." + buffer.name;
+        add(seen, name, buffer.value);
+        if (seen.size() > before) places_.push_back({name, part.value, buffer.name});
+      }
   }
 
   torch::Tensor forward(torch::Tensor input) override {
@@ -34,7 +42,13 @@ class ScriptModel : public Model {
     return mean * static_cast<double>(targets.numel());
   }
   NamedTensors trained() const override { return trained_; }
-  NamedTensors others() const override { return others_; }
+  /// A module may assign its buffers anew: what counts is what is in their places.
+  NamedTensors others() const override {
+    NamedTensors all = constants_;
+    for (const Place& place : places_)
+      all.emplace_back(place.name, place.owner.attr(place.attribute).toTensor().detach());
+    return all;
+  }
   at::ScalarType input_type() const override { return trained_.front().second.scalar_type(); }
   /// It draws from libtorch's generator.
   void draw_for(Draws draws) override {
@@ -68,19 +82,28 @@ class ScriptModel : public Model {
 
   torch::jit::Module module_;
   bool own_loss_;
+  struct Place {
+    std::string name;
+    torch::jit::Module owner;
+    std::string attribute;
+  };
   NamedTensors trained_;
-  NamedTensors others_;
+  NamedTensors constants_;     // parameters that are not trained
+  std::vector<Place> places_;  // of buffers
 };
 
-/// On a sample of zeros: what does not fit shows here and not in the first step.
-void try_out(Model& model, const SampleShape& shape) {
+/// Two samples.
+torch::Tensor zeros_for(const Model& model, const SampleShape& shape) {
   std::vector<std::int64_t> sizes{2};
   sizes.insert(sizes.end(), shape.input.begin(), shape.input.end());
+  return torch::zeros(sizes, shape.tokens ? torch::kInt64 : model.input_type());
+}
+
+/// On samples of zeros: what does not fit shows here and not in the first step.
+void try_out(Model& model, const SampleShape& shape) {
   const torch::NoGradGuard no_grad;
   model.eval();
-  const torch::Tensor input =
-      torch::zeros(sizes, shape.tokens ? torch::kInt64 : model.input_type());
-  const torch::Tensor logits = model.forward(input);
+  const torch::Tensor logits = model.forward(zeros_for(model, shape));
   const std::int64_t targets = 2 * shape.targets();
   if (logits.numel() != targets * shape.classes)
     throw UsageError(fmt::format("gives {} values for {} targets of {} classes each",
@@ -88,7 +111,37 @@ void try_out(Model& model, const SampleShape& shape) {
   const torch::Tensor loss =
       model.loss(logits.reshape({targets, -1}), torch::zeros({targets}, torch::kInt64));
   if (loss.numel() != 1) throw UsageError("has a loss that is not a single number");
+}
+
+/// In training other parts of the network run, and they have gradients. Leaves no trace.
+void try_training(Model& model, const SampleShape& shape) {
+  for (const auto& [name, tensor] : model.trained())
+    if (tensor.scalar_type() != torch::kFloat && tensor.scalar_type() != torch::kDouble)
+      throw UsageError(fmt::format("has {} of type {}: export it with float or double parameters",
+                                   name, c10::toString(tensor.scalar_type())));
+  std::vector<torch::Tensor> before;
+  for (const auto& [name, tensor] : model.others()) before.push_back(tensor.clone());
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const torch::Tensor draws = generator.get_state();
   model.train();
+  const std::int64_t targets = 2 * shape.targets();
+  const torch::Tensor logits = model.forward(zeros_for(model, shape));
+  if (logits.numel() != targets * shape.classes)
+    throw UsageError(fmt::format("gives {} values for {} targets of {} classes each in training",
+                                 logits.numel(), targets, shape.classes));
+  const torch::Tensor loss =
+      model.loss(logits.reshape({targets, -1}), torch::zeros({targets}, torch::kInt64));
+  if (!loss.requires_grad())
+    throw UsageError("has a loss from which no gradient leads to its parameters");
+  generator.set_state(draws);
+  const torch::NoGradGuard no_grad;
+  const NamedTensors after = model.others();
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const auto& [name, tensor] = after[i];
+    if (tensor.sizes() != before[i].sizes() || tensor.scalar_type() != before[i].scalar_type())
+      throw UsageError("changes the shape or type of its buffer " + name + " in training");
+    tensor.copy_(before[i]);
+  }
 }
 
 }  // namespace
@@ -99,6 +152,7 @@ std::shared_ptr<Model> make_script_model(const Options& options, const SampleSha
     auto model = std::make_shared<ScriptModel>(torch::jit::load(options.model));
     if (model->trained().empty()) throw UsageError("has no parameter that requires a gradient");
     try_out(*model, shape);
+    try_training(*model, shape);
     return model;
   } catch (const UsageError& e) {
     throw UsageError(where + e.what());

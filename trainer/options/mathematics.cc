@@ -90,4 +90,24 @@ Texts Options::mathematics() const {
   return all;
 }
 
+std::map<std::string, std::string> Options::common() const {
+  Texts all = mathematics();
+  all["passes"] = number(passes);
+  all["steps"] = number(steps);
+  all["train-seconds"] = number(train_seconds);
+  all["checkpoint-every"] = fmt::format("{} steps, {} s", checkpoint_steps, checkpoint_seconds);
+  all["evaluate-every"] = number(evaluate_every);
+  all["evaluate-steps"] = number(evaluate_steps);
+  all["device"] = device;
+  all["bucket-mb"] = number(bucket_mb);
+  all["measure-noise"] = number(measure_noise);
+  all["shares"] = shares;
+  all["drop-stragglers"] = number(drop_stragglers);
+  all["policy"] = policy;
+  // Where they are may differ.
+  all["checkpoint-dir"] = checkpoint_dir.empty() ? "(none)" : "(one)";
+  all["metrics"] = metrics.empty() ? "(none)" : "(some)";
+  return all;
+}
+
 }  // namespace bellows::trainer

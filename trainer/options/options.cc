@@ -186,8 +186,8 @@ Options take_program_options(int& argc, char** argv, const Options& defaults) {
   return o;
 }
 
-std::string program_help_text() {
-  Options o;
+std::string program_help_text(const Options& defaults) {
+  Options o = defaults;
   const Table table(o);
   std::ostringstream out;
   out << table.of_programs();
@@ -201,7 +201,7 @@ std::string help_text() {
   out << "usage: bellows-run [-n RANKS] bellows-train --model NAME --data SPEC [OPTION...]\n"
          "Trains a network on all ranks together. See bellows-train(1).\n\n";
   for (const auto* group : {&table.what, &table.how, &table.optimizer, &table.adapt, &table.limits,
-                            &table.checkpoints, &table.output, &table.self})
+                            &table.checkpoints, &table.output, &table.tests, &table.self})
     out << *group << "\n";
   out << "exit codes: 0 done, 1 failure, 2 wrong options or data, 3 stopped by a signal without\n"
          "a checkpoint, 85 (--requeue-code) stopped by a signal after a checkpoint\n";

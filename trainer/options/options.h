@@ -97,6 +97,8 @@ struct Options {
   /// Options that decide the mathematics of the run, as texts by name: a checkpoint holds them and
   /// a resumed run must have the same.
   std::map<std::string, std::string> mathematics() const;
+  /// What has to be the same on all ranks of a run: those, and what is done when.
+  std::map<std::string, std::string> common() const;
 
   /// Whether gradient noise is measured: a rule needs it, or it was asked for.
   bool measures_noise() const;
@@ -122,7 +124,7 @@ Options take_program_options(int& argc, char** argv, const Options& defaults);
 /// Whether the rules suit options.optimizer. Throws UsageError.
 void check_optimizer(const Options& options);
 /// What --bellows-help of such a program shows.
-std::string program_help_text();
+std::string program_help_text(const Options& defaults);
 
 /// The text of --help.
 std::string help_text();

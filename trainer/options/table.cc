@@ -117,9 +117,10 @@ Table::Table(Options& o) {
       "megabytes that it may take")("record-samples", po::value(&o.record_samples),
                                     "write which samples each step used to FILE.PID, of each rank")(
       "log-every", po::value(&o.log_every)->default_value(o.log_every),
-      "steps between lines of output and metrics")(
-      "evaluate-every", po::value(&o.evaluate_every)->default_value(o.evaluate_every),
-      "passes between evaluations on the test data; 0: only at the end")(
+      "steps between lines of output and metrics");
+  tests.add_options()("evaluate-every",
+                      po::value(&o.evaluate_every)->default_value(o.evaluate_every),
+                      "passes between evaluations on the test data; 0: only at the end")(
       "evaluate-steps", po::value(&o.evaluate_steps)->default_value(o.evaluate_steps, "none"),
       "updates between further evaluations");
   self.add_options()("config", po::value(&config), "file with lines NAME = VALUE, # comments")(
@@ -135,7 +136,7 @@ po::options_description Table::of_programs() const {
 
 po::options_description Table::all() const {
   po::options_description sum;
-  sum.add(what).add(optimizer).add(of_programs()).add(self);
+  sum.add(what).add(optimizer).add(of_programs()).add(tests).add(self);
   return sum;
 }
 

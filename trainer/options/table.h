@@ -20,6 +20,7 @@ struct Table {
       "When to stop (the first limit reached; default: --passes 5)"};
   boost::program_options::options_description checkpoints{"Checkpoints"};
   boost::program_options::options_description output{"Machine and output"};
+  boost::program_options::options_description tests{"Evaluations"};
   boost::program_options::options_description self{"This program"};
   std::string checkpoint_every;
   std::string micro_batch_bounds;

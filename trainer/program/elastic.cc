@@ -54,7 +54,7 @@ class Elastic::Impl {
       options = trainer::take_program_options(argc, argv, options);
       if (options.help) {
         if (trainer::is_first_process())
-          fmt::print("Options that Bellows takes:\n\n{}", trainer::program_help_text());
+          fmt::print("Options that Bellows takes:\n\n{}", trainer::program_help_text(options));
         std::exit(trainer::kSuccess);
       }
       if (!options.timeline.empty())

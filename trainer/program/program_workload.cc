@@ -11,7 +11,6 @@
 
 #include "trainer/errors.h"
 #include "trainer/hash.h"
-#include "trainer/program/roll_call.h"
 
 namespace bellows::trainer {
 
@@ -116,10 +115,24 @@ void ProgramWorkload::expect(Stage stage, const char* call) {
       fmt::format("{} was called where {} is due", call, kDue[static_cast<std::size_t>(stage_)]));
 }
 
-/// Whether the last step has ended a pass over the data and what follows it is still to be done.
+/// Whether the last step has ended a pass over the data, or the run within one, and what follows it
+/// is still to be done.
 bool ProgramWorkload::unsettled() const {
   const Position& at = state_->sampler.position();
-  return at.offset == 0 && at.pass > 0 && training_->course().settled_step != state_->step;
+  if (training_->course().settled_step == state_->step) return false;
+  return at.offset == 0 ? at.pass > 0 : training_->reached_limit();
+}
+
+/// The pass over the data that is not over, or not settled.
+std::uint64_t ProgramWorkload::present_epoch() const {
+  const Position& at = state_->sampler.position();
+  return at.pass - (at.offset == 0 && unsettled() ? 1 : 0);
+}
+
+/// A signal has come, or the world changes: not before it is known that all ranks know of it.
+void ProgramWorkload::leave_between_steps(Call call) {
+  call_roll(training_->team(), call, 0, steps())->wait();
+  leave(*training_->before_step());
 }
 
 void ProgramWorkload::settle() {
@@ -133,14 +146,13 @@ std::size_t ProgramWorkload::next_epoch() {
   return guarded([&]() -> std::size_t {
     if (rehearsing_) return 1;
     expect(Stage::kSamples, "the next epoch");
+    if (training_->interrupted()) leave_between_steps(Call::kEpoch);
     call_roll(training_->team(), Call::kEpoch, 0, steps());
-    if (training_->interrupted()) leave(*training_->before_step());
     const bool first = !std::exchange(epochs_used_, true);
     if (!first && !loader_ended_)
       throw std::logic_error("an epoch was left before its end; to stop earlier use --steps");
     if (!first) settle();
-    const std::uint64_t pass = state_->sampler.position().pass;
-    epoch_ = unsettled() ? pass - 1 : pass;
+    epoch_ = present_epoch();
     epoch_known_ = true;
     if (!unsettled() && training_->reached_limit()) return 0;
     return epoch_ + 1;
@@ -173,12 +185,12 @@ std::vector<std::size_t> ProgramWorkload::next_samples() {
 
 /// Of a step that begins, if there is another one in this epoch.
 std::vector<std::size_t> ProgramWorkload::first_samples() {
-  call_roll(training_->team(), Call::kBatch, 0, steps());
-  if (training_->interrupted()) leave(*training_->before_step());
+  if (training_->interrupted()) leave_between_steps(Call::kBatch);
+  if (training_->save_due()) call_roll(training_->team(), Call::kBatch, 0, steps());
   // A program without epochs(): a loader that begins anew ends what came before.
   if (!epochs_used_ && std::exchange(loader_ended_, false)) settle();
   if (!epoch_known_) {
-    epoch_ = state_->sampler.position().pass - (unsettled() ? 1 : 0);
+    epoch_ = present_epoch();
     epoch_known_ = true;
   }
   if (state_->sampler.position().pass != epoch_ || training_->reached_limit()) {
@@ -202,8 +214,10 @@ void ProgramWorkload::backward(const torch::Tensor& loss) {
       throw std::invalid_argument("backward() needs the mean loss, a single number");
     stage_ = Stage::kStep;
     if (rehearsing_) return loss.backward();
+    Passes& passes = training_->passes();
+    if (passes.last()) call_roll(training_->team(), Call::kBackward, 0, steps());
     const auto samples = static_cast<double>(samples_);
-    training_->passes().backward(loss * samples, {loss.item<double>() * samples, 0, samples});
+    passes.backward(loss * samples, {loss.item<double>() * samples, 0, samples});
   });
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "trainer/options/options.h"
+#include "trainer/program/roll_call.h"
 #include "trainer/program/torch_optimizer.h"
 #include "trainer/training.h"
 #include "trainer/workload.h"
@@ -78,7 +79,9 @@ class ProgramWorkload : public Workload {
   std::vector<std::size_t> first_samples();
   std::vector<std::size_t> samples_of(const Passes& passes);
   bool unsettled() const;
+  std::uint64_t present_epoch() const;
   void settle();
+  [[noreturn]] void leave_between_steps(Call call);
   void check_parameters() const;
   std::string here() const;
   [[noreturn]] void leave(Outcome outcome);

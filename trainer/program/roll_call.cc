@@ -17,12 +17,12 @@ namespace {
 /// the sums of `values` and of their squares.
 constexpr std::size_t kWords = 2 * kCalls + 2;
 
-constexpr const char* kDone[kCalls] = {"asks the loader for the next batch", "begins an epoch",
-                                       "calls sum()", "calls evaluated()",
-                                       "has left the body of run()"};
-constexpr const char* kDoneBySome[kCalls] = {"ask the loader for the next batch", "begin an epoch",
-                                             "call sum()", "call evaluated()",
-                                             "have left the body of run()"};
+constexpr const char* kDone[kCalls] = {"calls backward()",  "asks the loader for the next batch",
+                                       "begins an epoch",   "calls sum()",
+                                       "calls evaluated()", "has left the body of run()"};
+constexpr const char* kDoneBySome[kCalls] = {
+    "call backward()",  "ask the loader for the next batch", "begin an epoch", "call sum()",
+    "call evaluated()", "have left the body of run()"};
 
 std::string who_does_what(const double* words) {
   std::vector<std::string> parts;

@@ -10,8 +10,9 @@
 
 namespace bellows::trainer {
 
-enum class Call : std::size_t { kBatch, kEpoch, kSum, kEvaluated, kEnd };
-inline constexpr std::size_t kCalls = 5;
+/// kBackward: of a step's last pass.
+enum class Call : std::size_t { kBackward, kBatch, kEpoch, kSum, kEvaluated, kEnd };
+inline constexpr std::size_t kCalls = 6;
 
 /// To be called by each rank before the collectives of such a call; `values` that sum() has got.
 /// Returns at once. Where the ranks differ, the next collectives throw a SharedError on all of them

@@ -10,8 +10,8 @@
 #include "mpi_elastic/timeline.h"
 #include "trainer/hash.h"
 #include "trainer/state/flat_state.h"
-#include "trainer/team/team.h"
 #include "trainer/team/place.h"
+#include "trainer/team/team.h"
 
 namespace bellows::trainer {
 

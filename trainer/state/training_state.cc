@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trainer/state/training_state.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <cstring>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -29,6 +33,11 @@ std::vector<torch::Tensor> without_names(const NamedTensors& tensors) {
   std::vector<torch::Tensor> all;
   for (const auto& [name, tensor] : tensors) all.push_back(tensor);
   return all;
+}
+
+std::string kind_of(const torch::Tensor& tensor) {
+  return fmt::format("{} {}", c10::toString(tensor.scalar_type()),
+                     fmt::join(tensor.sizes().vec(), "x"));
 }
 
 torch::Tensor generator_state() { return at::detail::getDefaultCPUGenerator().get_state(); }
@@ -61,8 +70,7 @@ TrainingState::TrainingState(const Options& options, const Dataset& dataset,
       generator(generator_state()),
       optimizer(make_optimizer(options, parameters)),
       average(parameters, options.ema),
-      sampler(options.seed, dataset.size(Split::kTrain)),
-      model_buffers_(without_names(model->others())) {
+      sampler(options.seed, dataset.size(Split::kTrain)) {
   for (const auto& [name, parameter] : parameters) memory_.push_back(parameter.detach());
   if (options.measures_noise()) norms = std::make_unique<PassNorms>(parameters, *optimizer);
 }
@@ -76,21 +84,36 @@ TrainingState::TrainingState(const Options& options, NamedTensors trained,
       optimizer(std::move(updates)),
       average(parameters, 0),
       sampler(options.seed, training_samples),
-      model_buffers_(without_names(others)) {
+      program_buffers_(without_names(others)) {
   for (const auto& [name, parameter] : parameters) memory_.push_back(parameter.detach());
   if (options.measures_noise()) norms = std::make_unique<PassNorms>(parameters, *optimizer);
 }
 
+std::vector<torch::Tensor> TrainingState::model_buffers() const {
+  if (!model) return program_buffers_;
+  std::vector<torch::Tensor> now = without_names(model->others());
+  for (std::size_t i = 0; i < now.size(); ++i)
+    if (const auto& [name, before] = buffers[i];
+        now[i].sizes() != before.sizes() || now[i].scalar_type() != before.scalar_type())
+      throw std::runtime_error(
+          fmt::format("the model has made {} of its buffer {}, which was {}: it has to keep shape "
+                      "and type",
+                      kind_of(now[i]), name, kind_of(before)));
+  return now;
+}
+
 void TrainingState::begin_step() {
   const torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < buffers.size(); ++i) model_buffers_[i].copy_(buffers[i].second);
+  const std::vector<torch::Tensor> own = model_buffers();
+  for (std::size_t i = 0; i < buffers.size(); ++i) own[i].copy_(buffers[i].second);
   at::Generator libtorch = at::detail::getDefaultCPUGenerator();
   libtorch.set_state(generator);
 }
 
 void TrainingState::update_buffers() {
   const torch::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].second.copy_(model_buffers_[i]);
+  const std::vector<torch::Tensor> own = model_buffers();
+  for (std::size_t i = 0; i < buffers.size(); ++i) buffers[i].second.copy_(own[i]);
   generator.copy_(generator_state());
 }
 

@@ -81,8 +81,9 @@ struct TrainingState {
   void begin_step();
   /// After it, as a part of the update.
   void update_buffers();
-  /// The model's own buffers, in the order of `buffers`.
-  const std::vector<torch::Tensor>& model_buffers() const { return model_buffers_; }
+  /// The model's own buffers of the moment, in the order of `buffers`: an exported network may put
+  /// other tensors in their places. Throws std::runtime_error where one is of another kind.
+  std::vector<torch::Tensor> model_buffers() const;
 
   /// Generator, buffers, parameters, optimizer state, averages: the same order on every rank. The
   /// parameters' own memory, also while the model computes with the averages.
@@ -97,8 +98,8 @@ struct TrainingState {
   std::uint64_t common_hash() const;
 
  private:
-  std::vector<torch::Tensor> model_buffers_;
-  std::vector<torch::Tensor> memory_;  // of the parameters
+  std::vector<torch::Tensor> program_buffers_;  // where there is no model
+  std::vector<torch::Tensor> memory_;           // of the parameters
 };
 
 class Team;

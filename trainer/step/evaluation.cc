@@ -45,8 +45,9 @@ Sums evaluate(TrainingState& state, const Dataset& dataset, const torch::Device&
         "the ranks' parameters have drifted apart: this is a defect, or a "
         "rank computes wrongly");
   const torch::NoGradGuard no_grad;
+  const std::vector<torch::Tensor> own_buffers = state.model_buffers();
   for (std::size_t i = 0; i < state.buffers.size(); ++i)
-    state.model_buffers()[i].copy_(state.buffers[i].second);
+    own_buffers[i].copy_(state.buffers[i].second);
   const Sums own = evaluate_part(state, dataset, device, team);
   const std::vector<double> all = team.sum(std::vector{own.loss, own.correct, own.targets});
   return {all[0], all[1], all[2]};

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <new>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -12,13 +13,26 @@
 
 namespace bellows::trainer {
 
+constexpr char kAllocator[] = "DefaultCPUAllocator: can't allocate memory";
+
 bool is_out_of_memory(const std::exception& error) {
   if (dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr) return true;
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return true;
   // Of the CPU's allocator, also where an exported network's interpreter has wrapped it.
-  return std::string(error.what()).find("DefaultCPUAllocator: can't allocate memory") !=
-         std::string::npos;
+  return std::string(error.what()).find(kAllocator) != std::string::npos;
 }
+
+namespace {
+
+/// The line that says so: an exported network's interpreter has others before it.
+std::string memory_line_of(const std::exception& error) {
+  std::istringstream lines(text_of(error));
+  for (std::string line; std::getline(lines, line);)
+    if (line.find(kAllocator) != std::string::npos) return line;
+  return first_line_of(error);
+}
+
+}  // namespace
 
 std::int64_t smaller_micro_batch(std::int64_t micro_batch, std::size_t share, int rank,
                                  const std::string& error) {
@@ -39,7 +53,7 @@ std::int64_t run_fitting(const PassContext& context, int rank, Passes& passes,
       run_passes(context, passes);
     } catch (const std::exception& e) {
       if (!is_out_of_memory(e)) throw;
-      error = first_line_of(e);
+      error = memory_line_of(e);
     }
     // Memory is free from here on: neither the passes nor their error are any more.
     if (error.empty()) break;

@@ -59,10 +59,10 @@ torch::Tensor LogicalRanks::flatten() const {
   std::vector<torch::Tensor> pieces;
   for (const auto& [name, parameter] : state.parameters)
     pieces.push_back(parameter.grad().reshape({-1}));
+  const std::vector<torch::Tensor> now = state.model_buffers();
   for (std::size_t i = 0; i < state.buffers.size(); ++i)
-    pieces.push_back((state.model_buffers()[i] - state.buffers[i].second)
-                         .to(pieces.front().scalar_type())
-                         .reshape({-1}));
+    pieces.push_back(
+        (now[i] - state.buffers[i].second).to(pieces.front().scalar_type()).reshape({-1}));
   return at::cat(pieces);
 }
 
@@ -75,12 +75,13 @@ void LogicalRanks::spread(const torch::Tensor& flat, double parts) {
     return flat.slice(0, at - like.numel(), at).view(like.sizes());
   };
   for (const auto& [name, parameter] : state.parameters) parameter.mutable_grad() = next(parameter);
+  const std::vector<torch::Tensor> now = state.model_buffers();
   for (std::size_t i = 0; i < state.buffers.size(); ++i) {
     const torch::Tensor& before = state.buffers[i].second;
     torch::Tensor change = next(before) / parts;
     // Counters count alike in all parts.
     if (!before.is_floating_point()) change = change.round();
-    state.model_buffers()[i].copy_(before + change);
+    now[i].copy_(before + change);
   }
 }
 

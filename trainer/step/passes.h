@@ -45,6 +45,8 @@ class Passes {
          double weight, std::function<void(const Sums&)> before_last);
 
   bool over() const { return pass_ >= sizes_.size(); }
+  /// Whether the next one is the last.
+  bool last() const { return pass_ + 1 == sizes_.size(); }
   /// Of the pass that is next; another one where it has none.
   std::span<const std::uint64_t> samples() const;
   bool counts() const { return sizes_[pass_] > 0; }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "mpi_elastic/elastic_world.h"
+#include "trainer/signals.h"
 
 namespace bellows::trainer {
 
@@ -28,7 +29,10 @@ void complain_before_world(const std::string& program, const std::string& text) 
   constexpr std::chrono::seconds kDeference{3};
   std::string who;
   if (!is_first_process()) {
-    std::this_thread::sleep_for(kDeference);
+    for (const auto end = std::chrono::steady_clock::now() + kDeference;
+         std::chrono::steady_clock::now() < end;
+         std::this_thread::sleep_for(std::chrono::milliseconds(20)))
+      if (stop_signal() != 0) return;
     who = fmt::format("rank {} on {}: ", std::getenv("PMIX_RANK"), host_name());
   }
   fmt::print(stderr, "{}: {}{}\n", program, who, text);
