@@ -20,8 +20,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// In a checkpoint; those of earlier versions lack it.
-constexpr char kSettled[] = "progress/settled";
+// In a checkpoint after whose step a test is due that has not been made; in no other.
+constexpr char kTestDue[] = "progress/test_due";
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -52,8 +52,9 @@ Training::Training(const Job& job, Team& team, ElasticWorld& world, int nodes)
     store_.emplace(options_.checkpoint_dir, checkpoint::Store::Options{options_.keep});
 }
 
-/// On rank 0; `from` says which file it was, `settled` whether what was due after its step is done.
-void Training::read_checkpoint(std::string& from, bool& settled) {
+/// On rank 0; `from` says which file it was, `test_due` whether a test of its step is to be made
+/// yet.
+void Training::read_checkpoint(std::string& from, bool& test_due) {
   if (store_) {
     try {
       store_->prepare();
@@ -82,23 +83,23 @@ void Training::read_checkpoint(std::string& from, bool& settled) {
   } catch (const UsageError& e) {
     throw UsageError(from + ": " + e.what());
   }
-  settled = contents->state.get_or<std::int64_t>(kSettled, 1) != 0;
+  test_due = contents->state.get_or<std::int64_t>(kTestDue, 0) != 0;
 }
 
 void Training::resume() {
   // Rank 0 reads; the others get the state as a rank that joins would.
   std::string from;
-  bool settled = true;
-  together(team_, [&] { read_checkpoint(from, settled); });
+  bool test_due = false;
+  together(team_, [&] { read_checkpoint(from, test_due); });
   if (options_.batch_rule != "fixed" && state_.adaptation.rank_batch == 0)
     state_.adaptation.rank_batch = default_rank_batch(options_, team_.size());
   from = team_.broadcast(from);
-  settled = team_.sum(std::vector{settled ? 0.0 : 1.0}).front() == 0;
+  test_due = team_.sum(std::vector{test_due ? 1.0 : 0.0}).front() > 0;
   replicate(state_, team_);
   {
     const ElasticWorld::Update update(world_);
-    if (settled) course_.settled_step = state_.step;
-    if (!from.empty() && settled) course_.saved_step = state_.step;
+    if (!test_due) course_.settled_step = state_.step;
+    if (!test_due && !from.empty()) course_.saved_step = state_.step;
     state_.complete = true;
   }
   if (!from.empty()) report_.resume(state_, from);
@@ -125,6 +126,12 @@ bool Training::evaluation_due() const {
   const Position& at = state_.sampler.position();
   return options_.evaluate_every > 0 && at.offset == 0 &&
          static_cast<std::int64_t>(at.pass) % options_.evaluate_every == 0;
+}
+
+bool Training::test_due() const {
+  if (course_.settled_step == state_.step) return false;
+  if (workload_.evaluates()) return evaluation_due();
+  return state_.sampler.position().offset == 0 || reached_limit();
 }
 
 bool Training::checkpoint_due() const {
@@ -164,9 +171,9 @@ void Training::reports_are_out() { course_.told_step = course_.evaluated_step; }
 
 /// Saves unless this step is saved already. Training goes on when it fails: the older checkpoints
 /// are still there. All ranks learn the outcome. What is no number is not saved: a run that resumed
-/// from it could not go on, while an older checkpoint may be good. `settled`: the evaluation that
-/// is due after this step is made; else whoever resumes makes it.
-bool Training::save(bool settled) {
+/// from it could not go on, while an older checkpoint may be good. `test_due`: one
+/// of this step has not been made; whoever resumes makes it.
+bool Training::save(bool test_due) {
   if (course_.saved_step == state_.step) return true;
   const TimelineSpan span("checkpoint");
   double saved = 0;
@@ -175,7 +182,7 @@ bool Training::save(bool settled) {
     const auto start = Clock::now();
     try {
       checkpoint::State contents = capture(state_, options_);
-      contents.set(kSettled, std::int64_t{settled});
+      if (test_due) contents.set(kTestDue, std::int64_t{1});
       const auto entry = store_->save(contents, state_.step);
       report_.checkpoint(state_, entry.file, seconds_since(start));
       saved = 1;
@@ -208,13 +215,13 @@ void Training::close(const char* reason) {
 
 Outcome Training::finish() {
   evaluate_now();
-  if (!options_.checkpoint_dir.empty()) save(true);
+  if (!options_.checkpoint_dir.empty()) save(false);
   close("finished");
   return Outcome::kFinished;
 }
 
 Outcome Training::stop() {
-  const bool saved = !options_.checkpoint_dir.empty() && save(course_.settled_step == state_.step);
+  const bool saved = !options_.checkpoint_dir.empty() && save(test_due());
   close("stopped");
   return saved ? Outcome::kStopped : Outcome::kStoppedUnsaved;
 }
@@ -279,7 +286,7 @@ void Training::look_for_stragglers() {
 void Training::settle() {
   if (course_.settled_step == state_.step) return;
   if (evaluation_due()) evaluate_now();
-  if (checkpoint_due()) save(true);
+  if (checkpoint_due()) save(false);
   course_.settled_step = state_.step;
 }
 

@@ -76,16 +76,18 @@ class Training {
   bool change_due() const;
   bool evaluation_due() const;
   bool checkpoint_due() const;
+  /// A test of the present step, which has not been made.
+  bool test_due() const;
   unsigned decide() const;
   std::vector<double> known_speeds();
   void look_for_stragglers();
   void evaluate_now();
   void tell_evaluation();
   void reports_are_out();
-  bool save(bool settled);
+  bool save(bool test_due);
   void close(const char* reason);
   Outcome stop();
-  void read_checkpoint(std::string& from, bool& settled);
+  void read_checkpoint(std::string& from, bool& test_due);
   void tell_progress(const StepResult& result);
 
   const Options& options_;

@@ -43,6 +43,9 @@ class Workload {
   /// Sums over the test data and all ranks; collective. Nothing where this is not the training's
   /// to do.
   virtual std::optional<Sums> evaluate(Team& team) = 0;
+  /// Whether it is; otherwise there may be a test after each pass over the data, and after the last
+  /// step.
+  virtual bool evaluates() const { return true; }
 };
 
 }  // namespace bellows::trainer

@@ -50,6 +50,7 @@ class ProgramWorkload : public Workload {
   Outcome train(Training& training) override;
   /// The program's own affair.
   std::optional<Sums> evaluate(Team& /*team*/) override { return std::nullopt; }
+  bool evaluates() const override { return false; }
 
   // Called from within the body, on all ranks alike. They throw Leave, also for errors of the
   // world, and std::logic_error when they are called out of turn.
