@@ -35,6 +35,10 @@ Kind kind_of(int error) {
     case ESLURM_TRANSITION_STATE_NO_UPDATE:
     case ESLURM_IN_STANDBY_MODE:
     case ESLURM_NODES_BUSY:
+    // A connection that ends within an answer: slurmctld has died or is being started anew.
+    case ESLURM_PROTOCOL_INCOMPLETE_PACKET:
+    case SLURM_PROTOCOL_SOCKET_IMPL_TIMEOUT:
+    case SLURM_PROTOCOL_SOCKET_ZERO_BYTES_SENT:
       return Kind::unreachable;
     default:
       return error < kFirstDecision ? Kind::unreachable : Kind::refused;
