@@ -15,8 +15,9 @@
 //     between=RANK,STEP a sum() in the step after it, before backward()
 //     longer=RANK,STEP  the sum() behind it has another length
 //     leave=RANK,STEP   after this step rank 1 is asked to leave
-//     misuse=next|backward|step|break|unused|unfreeze|stranger|twice|empty|outside|again   a
-//     mistake in the use of the library swallow           catches everything, as no program should
+//     swallow           catches everything, as no program should
+//     misuse=next|backward|step|break|unused|unfreeze|stranger|twice|empty|outside|again
+//                       a mistake in the use of the library
 #include <bellows/bellows.h>
 #include <torch/torch.h>
 #include <unistd.h>

@@ -23,8 +23,8 @@ struct StepTimes {
 ///   T_accum = alpha_c + beta_c m
 ///   T_net   = alpha_n + beta_n max(K - 2, e) on several nodes, alpha_r + beta_r max(K - 2, e) on
 ///             one, about zero for one rank (a ring: its rounds grow with the ranks)
-///   T_opt   = (T_accum^gamma + T_net^gamma)^(1 / gamma): gamma 1 without overlap, 10 with all of
-///             it
+///   T_opt   = (T_accum^gamma + T_net^gamma)^(1 / gamma): gamma is 1 without overlap
+///             and 10 with all of it
 ///   T_step  = s T_accum + T_opt + T_update
 /// All in seconds. T_update is not in the paper; where the optimizer is slow beside the passes, one
 /// rank would look too fast without it.

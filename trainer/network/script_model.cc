@@ -99,18 +99,25 @@ torch::Tensor zeros_for(const Model& model, const SampleShape& shape) {
   return torch::zeros(sizes, shape.tokens ? torch::kInt64 : model.input_type());
 }
 
-/// On samples of zeros: what does not fit shows here and not in the first step.
-void try_out(Model& model, const SampleShape& shape) {
-  const torch::NoGradGuard no_grad;
-  model.eval();
+/// Throws UsageError where the network gives something else; `when` ends the message.
+torch::Tensor loss_of_zeros(Model& model, const SampleShape& shape, const char* when) {
   const torch::Tensor logits = model.forward(zeros_for(model, shape));
   const std::int64_t targets = 2 * shape.targets();
   if (logits.numel() != targets * shape.classes)
-    throw UsageError(fmt::format("gives {} values for {} targets of {} classes each",
-                                 logits.numel(), targets, shape.classes));
+    throw UsageError(fmt::format("gives {} values for {} targets of {} classes each{}",
+                                 logits.numel(), targets, shape.classes, when));
   const torch::Tensor loss =
       model.loss(logits.reshape({targets, -1}), torch::zeros({targets}, torch::kInt64));
-  if (loss.numel() != 1) throw UsageError("has a loss that is not a single number");
+  if (loss.numel() != 1)
+    throw UsageError(fmt::format("has a loss that is not a single number{}", when));
+  return loss;
+}
+
+/// What does not fit shows here and not in the first step.
+void try_out(Model& model, const SampleShape& shape) {
+  const torch::NoGradGuard no_grad;
+  model.eval();
+  loss_of_zeros(model, shape, "");
 }
 
 /// In training other parts of the network run, and they have gradients. Leaves no trace.
@@ -124,14 +131,7 @@ void try_training(Model& model, const SampleShape& shape) {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const torch::Tensor draws = generator.get_state();
   model.train();
-  const std::int64_t targets = 2 * shape.targets();
-  const torch::Tensor logits = model.forward(zeros_for(model, shape));
-  if (logits.numel() != targets * shape.classes)
-    throw UsageError(fmt::format("gives {} values for {} targets of {} classes each in training",
-                                 logits.numel(), targets, shape.classes));
-  const torch::Tensor loss =
-      model.loss(logits.reshape({targets, -1}), torch::zeros({targets}, torch::kInt64));
-  if (!loss.requires_grad())
+  if (!loss_of_zeros(model, shape, " in training").requires_grad())
     throw UsageError("has a loss from which no gradient leads to its parameters");
   generator.set_state(draws);
   const torch::NoGradGuard no_grad;

@@ -90,7 +90,7 @@ TrainingState::TrainingState(const Options& options, NamedTensors trained,
 }
 
 std::vector<torch::Tensor> TrainingState::model_buffers() const {
-  if (!model) return program_buffers_;
+  if (!model || buffers.empty()) return program_buffers_;
   std::vector<torch::Tensor> now = without_names(model->others());
   for (std::size_t i = 0; i < now.size(); ++i)
     if (const auto& [name, before] = buffers[i];
